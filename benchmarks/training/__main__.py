@@ -46,8 +46,8 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--compilers",
-        default="ortable,ortable+autotune,inductor",
-        help="compared with eager; + names an option",
+        default="ortable,ortable+autotune,ortable+autotune+torch_regions,inductor",
+        help="compared with eager; + names options",
     )
     parser.add_argument(
         "--rewrites", help="sets to compare, such as none,default; + joins the names of one set"

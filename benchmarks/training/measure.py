@@ -20,6 +20,7 @@ from ortable.backend.timing import SETTLE, median_ratio, time_interleaved
 
 _BLOCK = 0.1  # seconds of consecutive steps: threads that spin after one step still run in the next
 _MAX_STEPS = 1000
+_VALUES: dict[str, Any] = {"autotune": True, "torch_regions": "auto"}  # of options in a label
 
 
 def step(model: Any, arguments: tuple[torch.Tensor, ...], clock: Callable[[], float]) -> float:
@@ -33,7 +34,7 @@ def step(model: Any, arguments: tuple[torch.Tensor, ...], clock: Callable[[], fl
 def _finish_tuning(
     model: Any, arguments: tuple[torch.Tensor, ...], storage: dict[str, Any]
 ) -> None:
-    """Run steps until option `autotune` has decided every graph, or for `_MAX_STEPS`."""
+    """Run steps until every graph has a decision of its candidates, or for `_MAX_STEPS`."""
     for _ in range(_MAX_STEPS):
         if not any(tuned.is_open for tuned in storage.get("autotune", ())):
             return
@@ -72,7 +73,8 @@ def measure(name: str, rounds: int, compilers: list[str]) -> dict[str, Any]:
     """Measure one model: milliseconds of a step, ratios to eager, noise band, first step.
 
     In a round every candidate runs for about 100 ms; the first one changes from round to round.
-    "ortable+autotune" is ortable with option `autotune`, after its decision.
+    "ortable+autotune" is ortable with option `autotune`, after its decision, and
+    "ortable+autotune+torch_regions" also lets inductor take part.
     """
     trainable, count = TRAINABLES[name]
     torch.manual_seed(0)
@@ -83,9 +85,10 @@ def measure(name: str, rounds: int, compilers: list[str]) -> dict[str, Any]:
     first_seconds, choices = {}, {}
     for backend in compilers:
         model = trainable.build().train()
-        compiler, _, option = backend.partition("+")
+        compiler, *names = backend.split("+")
         storage: dict[str, Any] = {}
-        options = {"options": {option: True, "storage": storage}} if option else {}
+        values = {option: _VALUES[option] for option in names}
+        options = {"options": {**values, "storage": storage}} if names else {}
         candidates[backend] = torch.compile(model, backend=compiler, dynamic=False, **options)
         first_seconds[backend] = step(candidates[backend], arguments, time.perf_counter)
         _finish_tuning(candidates[backend], arguments, storage)

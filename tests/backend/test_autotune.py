@@ -39,15 +39,20 @@ def force_decision(monkeypatch):
         turns = []
 
         class ScriptedTrial:
-            def __init__(self, settle):
-                self.turn, self.decision, self.calls = "onnxruntime", None, 0
+            def __init__(self, settle, candidates):
+                self.turn, self.decision, self.calls = candidates[0], None, 0
+                self.candidates = candidates
 
             def record_call(self, began, seconds):
                 turns.append(self.turn)
                 self.calls += 1
-                self.turn = "torch" if self.turn == "onnxruntime" else "onnxruntime"
+                self.turn = self.candidates[self.calls % len(self.candidates)]
                 if self.calls == TURNS:
-                    self.decision = Decision(winner, 2.0, 1.0)
+                    kept = winner if winner in self.candidates else self.candidates[0]
+                    seconds = {"onnxruntime": 2.0, "torch": 1.0, "inductor": 1.5}
+                    self.decision = Decision(
+                        kept, {name: seconds[name] for name in self.candidates}
+                    )
 
         monkeypatch.setattr(autotuner, "TimingTrial", ScriptedTrial)
         return turns
@@ -459,7 +464,7 @@ def test_a_damaged_file_is_measured_again(force_decision, tmp_path):
     folder = {"cache_dir": str(tmp_path)}
     count_timed_calls(make_model(), turns, **folder)
     (path,) = tmp_path.glob("*.autotune")
-    path.write_text('{"kept": "rm", "onnxruntime": 1, "torch": 1}')
+    path.write_text('{"kept": "rm", "seconds": {"onnxruntime": 1, "torch": 1}}')
     decisions.STORE.clear()
     with pytest.warns(RuntimeWarning, match="is measured again"):
         assert count_timed_calls(make_model(), turns, **folder) == TURNS
@@ -489,9 +494,10 @@ def test_a_folder_that_cannot_be_written_is_a_warning(tmp_path):
     path = tmp_path / "a file"
     path.write_text("")
     store = decisions.Decisions(["key"], str(path))
+    decision = Decision("torch", {"onnxruntime": 2.0, "torch": 1.0})
     with pytest.warns(RuntimeWarning, match="cannot be written"):
-        store.store_decision((), Decision("torch", 2.0, 1.0))
-    assert store.find_decision(()) == Decision("torch", 2.0, 1.0)
+        store.store_decision((), decision)
+    assert store.find_decision(()) == decision
 
 
 def test_the_processor_is_told_once():

@@ -10,7 +10,7 @@ import pytest
 from ortable.backend.autotune import autotuner as autotuner_module
 from ortable.backend.autotune.autotuner import Autotuner
 from ortable.backend.autotune.decisions import Decisions
-from ortable.backend.autotune.trial import Decision, TimingTrial
+from ortable.backend.autotune.trial import CANDIDATES, Decision, TimingTrial
 
 
 class Clock:
@@ -23,9 +23,9 @@ class Clock:
         return self.now
 
 
-def run_trial(seconds, settle=0.025, max_calls=100_000):
+def run_trial(seconds, settle=0.025, max_calls=100_000, candidates=("onnxruntime", "torch")):
     """Return a trial's decision and each call's turn, if calls take `seconds(turn, call)`."""
-    trial, clock, turns = TimingTrial(settle), Clock(), []
+    trial, clock, turns = TimingTrial(settle, candidates), Clock(), []
     while trial.decision is None:
         assert len(turns) < max_calls
         turns.append(trial.turn)
@@ -53,8 +53,8 @@ def make_constant_durations(ort_time, torch_time):
 def test_the_faster_one_is_kept_and_torch_where_it_clearly_is(ort_time, torch_time, winner, scale):
     decision, _ = run_trial(make_constant_durations(ort_time * scale, torch_time * scale))
     assert decision.kept == winner
-    assert decision.onnxruntime == pytest.approx(ort_time * scale)
-    assert decision.torch == pytest.approx(torch_time * scale)
+    assert decision.seconds["onnxruntime"] == pytest.approx(ort_time * scale)
+    assert decision.seconds["torch"] == pytest.approx(torch_time * scale)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_the_session_and_the_first_calls_of_a_turn_do_not_count():
         return (3.0 if call == 0 else 0.0) + (0.5 if first else 0.01 if turn == "torch" else 0.02)
 
     decision, _ = run_trial(seconds)
-    assert decision == Decision("torch", 0.02, 0.01)
+    assert decision == Decision("torch", {"onnxruntime": 0.02, "torch": 0.01})
 
 
 def test_threads_that_still_wait_for_work_do_not_count():
@@ -112,7 +112,7 @@ def test_threads_that_still_wait_for_work_do_not_count():
         return duration
 
     decision, _ = run_trial(seconds)
-    assert decision.kept == "torch" and decision.torch == pytest.approx(1e-4)
+    assert decision.kept == "torch" and decision.seconds["torch"] == pytest.approx(1e-4)
 
 
 @pytest.mark.parametrize("winner", ["onnxruntime", "torch"])
@@ -141,6 +141,39 @@ def test_one_bad_moment_of_onnx_runtime_does_not_choose_torch():
         return 1.05e-3 if turn == "torch" else 3e-3 if call < 40 else 1e-3
 
     assert run_trial(seconds)[0].kept == "onnxruntime"
+
+
+# -- three candidates
+
+
+@pytest.mark.parametrize("candidates", list(itertools.permutations(CANDIDATES)))
+@pytest.mark.parametrize("scale", [1e-5, 1e-3, 0.05])
+def test_the_fastest_of_three_is_kept(candidates, scale):
+    seconds = {"onnxruntime": 1.0, "torch": 0.9, "inductor": 0.8}
+    decision, _ = run_trial(lambda turn, _: seconds[turn] * scale, candidates=candidates)
+    assert decision.kept == "inductor"
+    assert decision.seconds == pytest.approx({k: v * scale for k, v in seconds.items()})
+
+
+@pytest.mark.parametrize("candidates", list(itertools.permutations(CANDIDATES)))
+def test_the_default_is_kept_of_three_that_are_close(candidates):
+    seconds = dict(zip(candidates, (1.0, 0.99, 0.98), strict=True))
+    decision, _ = run_trial(lambda turn, _: seconds[turn] * 1e-3, candidates=candidates)
+    assert decision.kept == candidates[0]
+
+
+def test_a_slow_candidate_takes_no_more_turns():
+    seconds = {"onnxruntime": 0.01, "torch": 0.02, "inductor": 0.0099}
+    decision, turns = run_trial(lambda turn, _: seconds[turn], candidates=CANDIDATES)
+    assert decision.kept == "onnxruntime"
+    assert turns.count("torch") < turns.count("inductor") / 2
+
+
+def test_a_slow_default_takes_turns_until_another_candidate_is_kept():
+    seconds = {"onnxruntime": 0.02, "torch": 0.01, "inductor": 0.0099}
+    decision, turns = run_trial(lambda turn, _: seconds[turn], settle=0.0, candidates=CANDIDATES)
+    assert decision.kept == "inductor"
+    assert turns.count("onnxruntime") >= turns.count("inductor")
 
 
 # -- calls
@@ -176,7 +209,7 @@ def make_decisions():
 
 def test_every_call_runs_one_candidate_once(clock):
     pair = Candidates(clock, 0.01, 0.005)
-    tuner = Autotuner(pair.ort_run, lambda: pair.torch_run, make_decisions())
+    tuner = Autotuner(pair.ort_run, {"torch": lambda: pair.torch_run}, make_decisions())
     assert tuner.is_open and tuner.kept is None
     results = [tuner.run(call) for call in range(50)]
     assert [args for _, args in pair.calls] == [(call,) for call in range(50)]
@@ -188,7 +221,7 @@ def test_every_call_runs_one_candidate_once(clock):
 
 def test_an_error_is_that_of_the_candidate_and_nothing_is_run_again(clock):
     pair = Candidates(clock, lambda x: 0.01 / x, 0.005)
-    tuner = Autotuner(pair.ort_run, lambda: pair.torch_run, make_decisions())
+    tuner = Autotuner(pair.ort_run, {"torch": lambda: pair.torch_run}, make_decisions())
     with pytest.raises(ZeroDivisionError):
         tuner.run(0)
     assert len(pair.calls) == 1
@@ -197,7 +230,9 @@ def test_an_error_is_that_of_the_candidate_and_nothing_is_run_again(clock):
 
 def test_each_class_of_sizes_has_its_decision(clock):
     pair = Candidates(clock, lambda n: 0.01, lambda n: 0.001 * n)
-    tuner = Autotuner(pair.ort_run, lambda: pair.torch_run, make_decisions(), sizes=[(0, None)])
+    tuner = Autotuner(
+        pair.ort_run, {"torch": lambda: pair.torch_run}, make_decisions(), sizes=[(0, None)]
+    )
     for _ in range(60):
         for n in (4, 5, 100):
             tuner.run(n)
@@ -212,7 +247,10 @@ def test_each_class_of_sizes_has_its_decision(clock):
 def test_more_classes_than_anybody_measures_run_with_onnx_runtime(clock):
     pair = Candidates(clock, 0.01, 0.001)
     tuner = Autotuner(
-        pair.ort_run, lambda: pair.torch_run, make_decisions(), sizes=[(0, None), (1, None)]
+        pair.ort_run,
+        {"torch": lambda: pair.torch_run},
+        make_decisions(),
+        sizes=[(0, None), (1, None)],
     )
     for _ in range(20):
         for n in range(12):
@@ -224,7 +262,7 @@ def test_more_classes_than_anybody_measures_run_with_onnx_runtime(clock):
 
 def test_parts_are_measured_before_the_whole(clock):
     inner = Candidates(clock, 0.01, 0.005)
-    part = Autotuner(inner.ort_run, lambda: inner.torch_run, make_decisions())
+    part = Autotuner(inner.ort_run, {"torch": lambda: inner.torch_run}, make_decisions())
     outer = Candidates(clock, 0.0, 1.0)
     calls = []
 
@@ -232,7 +270,9 @@ def test_parts_are_measured_before_the_whole(clock):
         calls.append("onnxruntime")
         return part.run()
 
-    tuner = Autotuner(run_ort, lambda: outer.torch_run, make_decisions(), inner=lambda: [part])
+    tuner = Autotuner(
+        run_ort, {"torch": lambda: outer.torch_run}, make_decisions(), inner=lambda: [part]
+    )
     while part.is_open:
         tuner.run()
     assert not outer.calls
@@ -251,7 +291,9 @@ def test_calls_at_the_same_time_do_not_count(clock):
             entered.set()
             leave.wait(10)
 
-    tuner = Autotuner(run_ort, lambda: lambda wait: calls.append("torch"), make_decisions())
+    tuner = Autotuner(
+        run_ort, {"torch": lambda: lambda wait: calls.append("torch")}, make_decisions()
+    )
     first = threading.Thread(target=tuner.run, args=(True,))
     first.start()
     entered.wait(10)

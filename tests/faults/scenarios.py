@@ -190,7 +190,7 @@ def _read_settings(folder: Path) -> str:
 
 
 def _write_decision(folder: Path, state: str) -> None:
-    decision = decisions.Decision("torch", STATE_VALUES[state], 1.0)
+    decision = decisions.Decision("torch", {"onnxruntime": STATE_VALUES[state], "torch": 1.0})
     decisions.STORE.save(str(folder), "d", decision)
 
 
@@ -198,7 +198,7 @@ def _read_decision(folder: Path) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         decision = decisions.STORE.load(str(folder), "d")
-    return ABSENT if decision is None else _find_state(decision.onnxruntime)
+    return ABSENT if decision is None else _find_state(decision.seconds["onnxruntime"])
 
 
 def _find_state(number: float) -> str:

@@ -59,6 +59,7 @@ class OrtOptionsDict(TypedDict, total=False):
     cache_megabytes: int
     cache_days: int
     autotune: bool | Literal["torch"]
+    torch_regions: Literal["eager", "inductor", "auto"]
     resizable: bool
     weight_copies: int | None
     hints: bool
@@ -119,6 +120,11 @@ class OrtOptions:
         autotune: True: ONNX Runtime and torch run the first calls of each graph in turns, and the
             faster one runs the later calls. False: ONNX Runtime runs all graphs. ``"torch"``: torch
             runs all graphs and nothing is converted, as a baseline.
+        torch_regions: how torch runs graphs of which no operator runs in ONNX Runtime, networks of
+            convolutions in training for example. ``"eager"``: with its own kernels.
+            ``"inductor"``: compiled by inductor, which needs a C++ compiler. ``"auto"``: both run
+            the first calls in turns, and the faster one runs the later calls; with `autotune`,
+            inductor is also a candidate for the graphs that ONNX Runtime runs.
         resizable: return results in memory that torch allocated, which `resize_` and `out=` can
             enlarge or free. Each result is then copied once.
         weight_copies: how many sessions may hold a copy of the same weights as constants. Further
@@ -158,6 +164,7 @@ class OrtOptions:
     cache_megabytes: int = 2048
     cache_days: int = 90
     autotune: bool | Literal["torch"] = False
+    torch_regions: Literal["eager", "inductor", "auto"] = "eager"
     resizable: bool = False
     weight_copies: int | None = None
     hints: bool = True
@@ -423,6 +430,7 @@ _CHECKS: dict[str, Check] = {
     "cache_megabytes": _int_at_least(0, "a whole number, 0 for no limit"),
     "cache_days": _int_at_least(0, "a whole number, 0 for no limit"),
     "autotune": _one_of(True, False, "torch"),
+    "torch_regions": _one_of("eager", "inductor", "auto"),
     "resizable": _one_of(True, False),
     "weight_copies": _or_none(_int_at_least(1, "None or a number of sessions, 1 or more")),
     "hints": _one_of(True, False),

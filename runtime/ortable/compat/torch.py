@@ -260,6 +260,9 @@ NAMES: dict[str, PrivateName] = {
     "TracingContext": PrivateName(
         "torch._guards:TracingContext", "class", "find the graph that AOTAutograd compiles"
     ),
+    "tracing": PrivateName(
+        "torch._guards:tracing", "function", "compile a graph a second time, with inductor"
+    ),
     "CompileContext": PrivateName(
         "torch._guards:CompileContext", "class", "count how often torch compiled a frame"
     ),

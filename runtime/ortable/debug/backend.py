@@ -117,6 +117,8 @@ def _reject_onnxruntime_options(options: OrtOptions) -> None:
     if options.freeze == "on":
         unsupported.append("freeze")
     unsupported += [name for name in ("autotune", "resizable") if getattr(options, name)]
+    if options.torch_regions != "eager":
+        unsupported.append("torch_regions")
     if unsupported:
         raise OptionError(
             f"onnx_debug_backend does not run ONNX Runtime, and cannot honour "

@@ -124,7 +124,9 @@ class _ComparisonRun:
     ) -> CallEffects:
         """Record the effects of the call with graphs that `comparator` compiles."""
         ort_options = OrtOptions.from_mapping(self.options)
-        ort_options = replace(ort_options, hints=False, autotune=False, tune=None, **changes)
+        ort_options = replace(
+            ort_options, hints=False, autotune=False, torch_regions="eager", tune=None, **changes
+        )
 
         def backend(graph_module: Any, example_inputs: Sequence[Any]) -> Any:
             return compile_with_autograd(

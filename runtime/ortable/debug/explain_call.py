@@ -104,7 +104,7 @@ def explain(
         compiled = compile_isolated(function, recorder.compile_dynamo_graph, dynamic)
         with collect_graph_breaks() as breaks:
             notes = _run_once(compiled, call, train)
-            if ort_options.autotune is True:
+            if ort_options.autotune is True or ort_options.torch_regions == "auto":
                 _run_autotuning(compiled, (args, kwargs), train, recorder.tuned)
         graphs = recorder.explain_graphs()
         notes += [f"autotune: {tuned}" for tuned in recorder.tuned]

@@ -40,7 +40,9 @@ def is_bisection_running(_: Compilation) -> bool:
 
 def disable_caches(compilation: Compilation) -> None:
     """Turn off caching and timing; adapt the options to the parts that the bisection disables."""
-    options = replace(compilation.options, cache_dir=None, tune=None, autotune=False)
+    options = replace(
+        compilation.options, cache_dir=None, tune=None, autotune=False, torch_regions="eager"
+    )
     if options.freeze != "off" and is_disabled("constants", lambda: Application("freeze")):
         options = replace(options, freeze="off", weights=None)
     if is_searching("decompositions"):  # undecomposed operators may have no converter

@@ -229,7 +229,7 @@ def _compile_partitioned(
     output = graph.output.args[0]
     # the results of partitions and of torch have the traced strides
     report_strides([None] * (len(output) if isinstance(output, list | tuple) else 1))
-    return join_partitions(host.graph, callables, graph.module, text)
+    return join_partitions(host.graph, callables, graph.module, text, placement)
 
 
 @dataclass(frozen=True)
@@ -301,7 +301,8 @@ def load_compiled(
         log_compiled(conversions[0].kind, conversions, [run], [])
         return run
     named = {partition_name(index): (compiled, None) for index, compiled in enumerate(conversions)}
-    return join_partitions(host.graph, _make_callables(host, named, None, options, runner))
+    callables = _make_callables(host, named, None, options, runner)
+    return join_partitions(host.graph, callables, placement=host.placement)
 
 
 def _make_callable(

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from ortable.backend.execute.runner import run_with_onnxruntime
 from ortable.backend.options import OrtOptions
 
@@ -49,6 +51,15 @@ class Compilation:
     def is_native(self) -> bool:
         """Whether sessions run the graphs and no debug backend observes them."""
         return self.runner is run_with_onnxruntime
+
+    @property
+    def is_differentiated(self) -> bool:
+        """Whether results of the graph may be differentiated."""
+        tensors = [tensor for tensor in self.args if isinstance(tensor, torch.Tensor)]
+        weights = self.graph_module.parameters()
+        return torch.is_grad_enabled() and any(
+            tensor.requires_grad for tensor in (*tensors, *weights)
+        )
 
     def release(self) -> None:
         """Release the state that a backward graph compiled later does not need.

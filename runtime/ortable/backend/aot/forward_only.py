@@ -24,12 +24,10 @@ import torch
 from torch.autograd.function import Function
 from torch.fx import Graph, GraphModule, Node
 
-from ortable.backend.autotune.graphs import make_eager_callable
 from ortable.backend.execute.runner import is_distributed
 from ortable.backend.execute.weights import weight_signature
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.partition.placement import is_ordered
-from ortable.compat.bisector import is_searching
 from ortable.compat.torch import saved_tensors_hooks
 from ortable.errors import OrtableError
 from ortable.interpreter.assertions import run_time_checks
@@ -78,20 +76,6 @@ def store_forward_graph(
         )
         forward = ForwardGraph(graph, compiled, metadata, make_inference, static)
         compilation.forward_graphs.append(forward)
-
-
-def run_in_eager(compilation: Compilation, call: Run) -> Run:
-    """Return the graph in eager, with eager's backward, if torch runs all operators of it."""
-    # a bisection or a test of failures needs the compiled operators
-    is_debugging = bool(compilation.options.raise_on) or is_searching("lowerings")
-    callables = compilation.callables
-    if (
-        is_debugging
-        or not callables
-        or any(getattr(run, "partitions", None) != () for run in callables)
-    ):
-        return call
-    return make_eager_callable(compilation.graph_module)
 
 
 def watch_gradients(compilation: Compilation, run: Run) -> Run:

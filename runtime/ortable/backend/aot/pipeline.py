@@ -13,7 +13,7 @@ from typing import Any
 
 from torch.fx import GraphModule
 
-from ortable.backend.autotune.graphs import autotune_graph, run_entirely_in_torch
+from ortable.backend.autotune.graphs import run_entirely_in_torch
 from ortable.backend.execute.runner import is_distributed
 from ortable.backend.lower.argument_marks import (
     argument_names,
@@ -31,6 +31,7 @@ from ortable.compat.providers import check_providers
 
 from . import (
     bisection_switches,
+    candidates,
     decompositions,
     forward_only,
     recurrent,
@@ -177,17 +178,16 @@ AROUND = (
         skip_aot_wrapper.clear_boxed_mark, serialization.is_not_serialized,
     ),
     CompileStep(
-        "torch", "no operator is worth a session",
-        forward_only.run_in_eager, serialization.is_not_serialized,
+        "torch", "no operator is worth a session, or torch runs all products",
+        candidates.replace_with_torch, serialization.is_not_serialized,
     ),
     CompileStep(
         "forward only", "the calls show whether a backward runs",
         forward_only.watch_gradients, serialization.is_not_serialized,
     ),
     CompileStep(
-        "autotune", "the calls show whether ONNX Runtime or torch is faster",
-        lambda c, call: autotune_graph(call, c.graph_module, c.args, c.callables, c.options),
-        serialization.is_not_serialized,
+        "autotune", "the calls show which of ONNX Runtime, torch and inductor is fastest",
+        candidates.autotune_graph, serialization.is_not_serialized,
     ),
 )  # fmt: skip
 

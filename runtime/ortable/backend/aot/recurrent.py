@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import torch
 from torch.fx import GraphModule, Node
 
 from ortable.backend.autotune.graphs import make_eager_callable
@@ -46,13 +45,13 @@ def must_run_in_torch(compilation: Compilation) -> bool:
     calls = [call for call in _find_recurrent_calls(compilation.graph_module) if call.train]
     if not calls or compilation.options.raise_on or compilation.serialization_mode is not None:
         return False
-    return _is_differentiated(compilation) or any(call.has_dropout for call in calls)
+    return compilation.is_differentiated or any(call.has_dropout for call in calls)
 
 
 def train_in_eager(compilation: Compilation) -> Callable[..., Any]:
     """Return the graph as torch runs it, with eager's backward."""
     graph_module, options = compilation.graph_module, compilation.options
-    kind = "forward" if _is_differentiated(compilation) else "inference"
+    kind = "forward" if compilation.is_differentiated else "inference"
     placement = list_placements(
         graph_module, dict.fromkeys(graph_module.graph.nodes, _REASONS_BY_KIND[kind])
     )
@@ -89,9 +88,3 @@ def _find_recurrent_calls(graph_module: GraphModule) -> Iterator[_RecurrentCall]
             position = 3 if isinstance(node.args[3], bool) else 4  # 4 for packed sequences
             _, layers, dropout, train = node.args[position : position + 4]
             yield _RecurrentCall(node, name, layers, dropout, train)
-
-
-def _is_differentiated(compilation: Compilation) -> bool:
-    tensors = [tensor for tensor in compilation.args if isinstance(tensor, torch.Tensor)]
-    weights = compilation.graph_module.parameters()
-    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*tensors, *weights))

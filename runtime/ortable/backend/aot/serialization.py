@@ -29,17 +29,19 @@ def decide_serialization(compilation: Compilation) -> None:
         OptionError: if a file is requested and an option works only in the compiling process.
         PrecompileError: if a file is requested and the backend works only in the compiling process.
     """
-    requested, autotune = precompile_mode(), compilation.options.autotune
+    requested, options = precompile_mode(), compilation.options
+    in_torch = {"autotune": options.autotune, "torch_regions": options.torch_regions != "eager"}
+    names = [name for name, is_set in in_torch.items() if is_set]
     reason = None
     if not compilation.is_native:
         reason = "graphs of a backend that compares results with torch cannot be serialized"
-    elif autotune:
-        reason = "option 'autotune' needs torch's graph, which the file does not contain"
+    elif names:
+        reason = f"option {names[0]!r} needs torch's graph, which the file does not contain"
     if reason is None:
         compilation.serialization_mode = requested
         return
     if requested == "aot_compile":
-        if autotune:
+        if names:
             raise OptionError(f"{reason[0].upper()}{reason[1:]}: remove it for aot_compile.")
         raise PrecompileError(f"aot_compile: {reason}.")
     _log.info("not serialized for other processes: %s", reason)

@@ -1,4 +1,4 @@
-"""Measure a graph with both candidates, ONNX Runtime and torch, in its first calls.
+"""Measure a graph with several candidates, such as ONNX Runtime and torch, in its first calls.
 
 Each call runs a single candidate once, so that writes to arguments, random numbers and assertions
 are the same as without measuring. Calls whose dynamic sizes are between the same powers of two form
@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 Run = Callable[..., Any]
 SizeSource = tuple[int, int | None]  # argument position, and dimension; None for an int
 
-_MAX_CLASSES = 64  # per graph; calls of further classes use ONNX Runtime
+_MAX_CLASSES = 64  # per graph; calls of further classes use the default
 _MAX_IDLE_CALLS = 8  # consecutive calls without a backward
 
 
@@ -42,15 +42,16 @@ class MeasuredCall:
 
 
 class Autotuner:
-    """A graph with two candidates; `run` takes its arguments.
+    """A graph with several candidates; `run` takes its arguments.
 
     `label` names the graph. `decisions` maps classes of sizes to decisions; the only class of a
     graph without dynamic sizes is `()`.
 
     Args:
-        ort_run: runs the graph with ONNX Runtime.
-        make_torch_run: creates the callable that runs the graph with torch; called on first use.
+        run: the callable of the default candidate.
+        make_others: for each other candidate, creates its callable; called on first use.
         decisions: the stored decisions of earlier runs.
+        default: the candidate that is kept in close cases.
         sizes: where the dynamic sizes are among the arguments.
         boxed: whether the arguments are passed as one list.
         inner: returns the autotuners of parts of the graph, which are measured first.
@@ -60,10 +61,11 @@ class Autotuner:
 
     def __init__(
         self,
-        ort_run: Run,
-        make_torch_run: Callable[[], Run],
+        run: Run,
+        make_others: Mapping[Candidate, Callable[[], Run]],
         decisions: Decisions,
         *,
+        default: Candidate = "onnxruntime",
         sizes: Sequence[SizeSource] = (),
         boxed: bool = False,
         inner: Callable[[], Iterable[Autotuner]] = tuple,
@@ -72,9 +74,9 @@ class Autotuner:
     ) -> None:
         self.label = label
         self.decisions: dict[tuple[int, ...], Decision] = {}
-        self._ort_run: Run | None = ort_run
-        self._make_torch_run: Callable[[], Run] | None = make_torch_run
-        self._torch_run: Run | None = None
+        self._candidates: tuple[Candidate, ...] = (default, *make_others)
+        self._make_others = dict(make_others)
+        self._made: dict[Candidate, Run] = {default: run}
         self._stored_decisions = decisions
         self._sizes = tuple(sizes)
         self._boxed = boxed
@@ -109,8 +111,8 @@ class Autotuner:
 
     @property
     def ort_run(self) -> Run | None:
-        """The callable that runs the graph with ONNX Runtime; None when torch is kept."""
-        return self._ort_run
+        """The callable that runs the graph with ONNX Runtime; None if another one is kept."""
+        return self._made.get("onnxruntime")
 
     @property
     def is_open(self) -> bool:
@@ -178,18 +180,13 @@ class Autotuner:
                 )
 
     def _get_candidate(self, name: Candidate) -> Run:
-        """Return the callable of a candidate; torch's is created on first use."""
-        if name == "torch" and self._torch_run is None:
-            assert self._make_torch_run is not None
-            self._torch_run = self._make_torch_run()
-        run = self._torch_run if name == "torch" else self._ort_run
-        assert run is not None
-        return run
+        """Return the callable of a candidate, which is created on first use."""
+        if name not in self._made:
+            self._made[name] = self._make_others[name]()
+        return self._made[name]
 
     def _get_unmeasured_run(self, size_class: tuple[int, ...]) -> Run:
-        run = self._runs.get(size_class) or self._ort_run or self._torch_run
-        assert run is not None
-        return run
+        return self._runs.get(size_class) or next(iter(self._made.values()))
 
     def _find_trial(self, size_class: tuple[int, ...]) -> TimingTrial | None:
         """Return the trial of a class of sizes; None if the call is not measured."""
@@ -201,7 +198,7 @@ class Autotuner:
             if stored is not None:
                 self._apply_decision(size_class, stored, "measured before")
                 return None
-            trial = self._trials[size_class] = TimingTrial(self._settle)
+            trial = self._trials[size_class] = TimingTrial(self._settle, self._candidates)
         return trial
 
     def _apply_decision(self, size_class: tuple[int, ...], decision: Decision, origin: str) -> None:
@@ -215,11 +212,8 @@ class Autotuner:
         _log.info("autotune: %s%s: %s (%s)", self.label, size_text, decision, origin)
         if not self._sizes:
             self._set_run(run)
-            # release the other candidate, with its session or its graph
-            self._ort_run, self._torch_run = (
-                (None, run) if decision.kept == "torch" else (run, None)
-            )
-            self._make_torch_run = None
+            # release the other candidates, with their sessions and graphs
+            self._made, self._make_others = {decision.kept: run}, {}
             self._list_parts = tuple  # drop the closure, which refers to the parts
 
     def _set_run(self, run: Run) -> None:
@@ -236,7 +230,7 @@ class StepAutotuner(Autotuner):
 
     A candidate's time is that of the call, plus the time from the first gradient of a result to the
     last gradient of an argument; the next call records the sum. A call does not count if no
-    backward runs before the next call; after several such calls in a row ONNX Runtime is kept.
+    backward runs before the next call; after several such calls in a row the default is kept.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -256,8 +250,8 @@ class StepAutotuner(Autotuner):
 
     def _find_trial(self, size_class: tuple[int, ...]) -> TimingTrial | None:
         trial = super()._find_trial(size_class)
-        if trial is not None and self._idle_calls > _MAX_IDLE_CALLS and self._ort_run is not None:
-            self._set_run(self._ort_run)
+        if trial is not None and self._idle_calls > _MAX_IDLE_CALLS:
+            self._set_run(self._made[self._candidates[0]])
             return None
         return trial
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ortable.backend.cache.keys import disk_key
 from ortable.backend.store import DECISION, Store, Uncacheable, describe_processor, encode_as_json
 
-from .trial import Decision
+from .trial import CANDIDATES, Decision
 
 
 class Decisions:
@@ -57,14 +57,10 @@ class Decisions:
 
 def _decode_decision(_: str, content: bytes) -> Decision:
     fields = json.loads(content)
-    choice, ort_seconds, torch_seconds = (
-        fields["kept"],
-        float(fields["onnxruntime"]),
-        float(fields["torch"]),
-    )
-    if choice not in ("onnxruntime", "torch"):
-        raise ValueError(f"{choice!r} is not a candidate")
-    return Decision(choice, ort_seconds, torch_seconds)
+    kept, seconds = fields["kept"], {k: float(v) for k, v in fields["seconds"].items()}
+    if kept not in seconds or not seconds.keys() <= set(CANDIDATES):
+        raise ValueError(f"{kept!r} of {sorted(seconds)} is not a candidate")
+    return Decision(kept, seconds)  # type: ignore[arg-type]
 
 
 STORE: Store[Decision] = Store(DECISION, encode_as_json, _decode_decision)

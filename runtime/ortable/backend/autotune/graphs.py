@@ -1,8 +1,8 @@
-"""Select the graphs that option `autotune` measures, and create their torch candidates.
+"""Select the graphs that option `autotune` measures, and create their other candidates.
 
-An inference graph of dynamo and a training step are measured against the same graph in eager. A
-forward or backward graph of AOTAutograd, or a partition, is measured against torch's run of its
-operators.
+An inference graph of dynamo and a training step are measured against the same graph in eager and,
+with option `torch_regions`, compiled by inductor. A forward or backward graph of AOTAutograd, or a
+partition, is measured against torch's run of its operators.
 A graph is measured only if torch can run it unchanged with the results of eager, and on the CPU,
 where a call is complete when it returns.
 """
@@ -10,7 +10,6 @@ where a call is complete when it returns.
 from __future__ import annotations
 
 import functools
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +32,7 @@ from ortable.backend.timing import SETTLE
 from ortable.compat.torch import HigherOrderOperator, TracingContext
 from ortable.interpreter.modules import find_attribute
 
-from .autotuner import Autotuner, SizeSource, StepAutotuner
+from .autotuner import Autotuner
 from .decisions import Decisions
 
 _log = logging.getLogger(__name__)
@@ -81,75 +80,23 @@ def autotune_partition(
         options: the options of the backend.
         whole: also measure an inference graph, which `autotune_graph` measures otherwise.
     """
-    if graph_module is None or options.autotune is not True or not _is_measurable([compiled]):
+    if graph_module is None or options.autotune is not True or not is_measurable([compiled]):
         return backend
     if not compiled.is_partition and compiled.kind == "inference" and not whole:
         return backend
-    if not _has_operators_only(graph_module):
+    if not has_operators_only(graph_module):
         return backend
     tuned = Autotuner(
         backend,
-        functools.partial(_make_with_declared_layout, graph_module, compiled),
-        Decisions([_part_key(compiled, options)], options.cache_dir),
+        {"torch": functools.partial(_make_with_declared_layout, graph_module, compiled)},
+        Decisions([part_key(compiled, options)], options.cache_dir),
         sizes=[(source.index, source.axis) for source in compiled.sources.values()],
         boxed=True,
-        settle=_settle_seconds(compiled.kind != "inference"),
+        settle=settle_seconds(compiled.kind != "inference"),
         label=f"{'a partition of ' if compiled.is_partition else ''}{compiled.label}",
     )
-    _add_to_storage(tuned, options)
+    add_to_storage(tuned, options)
     return AutotunedGraph(tuned, compiled)
-
-
-def autotune_graph(
-    run: Callable[..., Any],
-    graph_module: GraphModule,
-    args: Sequence[Any],
-    callables: Sequence[Any],
-    options: OrtOptions,
-) -> Callable[..., Any]:
-    """Return a callable that measures `run` against eager, or `run` if it is not measured.
-
-    A graph is measured if it trains, or if AOTAutograd makes a single inference graph of it.
-
-    Args:
-        run: the compiled callable for the graph of dynamo.
-        graph_module: the graph of dynamo.
-        args: the arguments that the graph is compiled for.
-        callables: the callables of AOTAutograd's graphs; a backward graph may be added later.
-        options: the options of the backend.
-    """
-    parts = [part.compiled for part in _ort_callables(callables)]
-    if options.autotune is not True or not parts or not _is_measurable(parts):
-        return run
-    trains = any(part.kind != "inference" for part in parts)
-    is_measured = trains or (
-        len(callables) == 1 and len(parts) == len(list(_flatten_callables(callables)))
-    )
-    if not is_measured or not _has_operators_only(graph_module):
-        return run
-    keys = [_part_key(part, options) for part in parts]
-    tuned = (StepAutotuner if trains else Autotuner)(
-        run,
-        functools.partial(make_eager_callable, graph_module),
-        Decisions([*keys, _graph_digest(graph_module, args)], options.cache_dir),
-        sizes=list(_size_sources(args)),
-        inner=lambda: [
-            part.tuned for part in _ort_callables(callables) if isinstance(part, AutotunedGraph)
-        ],
-        settle=_settle_seconds(trains),
-        label=f"a step of {parts[0].label}" if trains else parts[0].label,
-    )
-    _add_to_storage(tuned, options)
-    return tuned.make_caller()
-
-
-def _flatten_callables(callables: Sequence[Any]) -> Iterator[Any]:
-    for run in callables:
-        yield from getattr(run, "partitions", (run,))
-
-
-def _ort_callables(callables: Sequence[Any]) -> Iterator[Any]:
-    return (run for run in _flatten_callables(callables) if hasattr(run, "compiled"))
 
 
 def run_entirely_in_torch(graph_module: GraphModule) -> Callable[..., Any]:
@@ -168,12 +115,13 @@ def make_eager_callable(graph_module: GraphModule) -> Callable[..., Any]:
     return forward
 
 
-def _add_to_storage(tuned: Autotuner, options: OrtOptions) -> None:
+def add_to_storage(tuned: Autotuner, options: OrtOptions) -> None:
+    """Append an autotuner to the records of option `storage`, if it is set."""
     if options.storage is not None:
         options.storage.setdefault("autotune", []).append(tuned)
 
 
-def _settle_seconds(trains: bool) -> float:
+def settle_seconds(trains: bool) -> float:
     """Return the seconds for which threads may wait for work after a call.
 
     The result is 0 for a single thread, which waits for no other, and for training, where the
@@ -182,7 +130,7 @@ def _settle_seconds(trains: bool) -> float:
     return 0.0 if trains or torch.get_num_threads() == 1 else SETTLE
 
 
-def _is_measurable(parts: Sequence[CompiledGraph]) -> bool:
+def is_measurable(parts: Sequence[CompiledGraph]) -> bool:
     """Whether calls have real tensors, are complete when they return, and run in one process."""
     context = TracingContext.try_get()
     if context is not None and context.fakify_first_call:
@@ -190,7 +138,7 @@ def _is_measurable(parts: Sequence[CompiledGraph]) -> bool:
     return all(part.device == "cpu" for part in parts) and not is_distributed()
 
 
-def _has_operators_only(graph_module: GraphModule) -> bool:
+def has_operators_only(graph_module: GraphModule) -> bool:
     """Whether a graph calls no other graph, and no operator with random numbers as inputs.
 
     torch may compile a called graph itself, and torch's operators take no drawn numbers as input.
@@ -210,36 +158,9 @@ def _find_constant(graph_module: GraphModule, node: Node) -> Any:
     return find_attribute(graph_module, str(node.target), None)
 
 
-def _part_key(compiled: CompiledGraph, options: OrtOptions) -> str | None:
+def part_key(compiled: CompiledGraph, options: OrtOptions) -> str | None:
+    """Return the key of a graph's decision, or None if its session has no key."""
     return session_key(compiled, options, "autotune", compiled.kind, compiled.is_partition)
-
-
-def _graph_digest(graph_module: GraphModule, args: Sequence[Any]) -> str:
-    """Digest the code of a graph and the types and static sizes of its arguments."""
-    descriptions = [
-        (str(arg.dtype), [size if isinstance(size, int) else None for size in arg.shape])
-        if isinstance(arg, torch.Tensor)
-        else type(arg).__name__
-        for arg in args
-    ]
-    return hashlib.sha256(f"{graph_module.code} {descriptions}".encode()).hexdigest()
-
-
-def _size_sources(args: Sequence[Any]) -> Iterator[SizeSource]:
-    """Yield the position of each dynamic size among the arguments, once per size."""
-    seen: set[str] = set()
-
-    def is_new(size: Any) -> bool:
-        text = str(size.node.expr) if isinstance(size, torch.SymInt) else ""
-        is_unseen = bool(text) and text not in seen
-        seen.add(text)
-        return is_unseen
-
-    for index, arg in enumerate(args):
-        if is_new(arg):
-            yield index, None
-        elif isinstance(arg, torch.Tensor):
-            yield from ((index, axis) for axis, size in enumerate(arg.shape) if is_new(size))
 
 
 def make_torch_callable(graph_module: GraphModule) -> Callable[[list[Any]], list[Any]]:

@@ -7,35 +7,39 @@ next candidate needs. Calls during that time, and the first call of a turn, do n
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from ortable.backend.timing import SETTLE
 
-Candidate = Literal["onnxruntime", "torch"]
+Candidate = Literal["onnxruntime", "torch", "inductor"]
+CANDIDATES: tuple[Candidate, ...] = get_args(Candidate)
 
+_LABELS = {"onnxruntime": "ONNX Runtime"}
 _WARMUP_CALLS = 2  # uncounted first calls: creating the session, growing its memory
 # After 1, 2, 3 and 4 turns of each candidate: the ratio of their times that decides.
 _MARGINS = (1.25, 1.1, 1.05, 1.0)
-_MAX_TORCH_RATIO = 0.97  # torch is kept only below this fraction of ONNX Runtime's time
-_OBVIOUS_RATIO = 1.5  # one long torch call of this multiple of ONNX Runtime's time ends the turn
+_MAX_RATIO = 0.97  # the default is replaced only by a candidate below this fraction of its time
+_OBVIOUS_RATIO = 1.5  # one long call of this multiple of the default's time ends the turn
 _LONG_CALL = 5e-3  # seconds; a short interruption changes a call of this length only slightly
-_MIN_TURNS = 2  # turns of each before torch may be kept: a single turn may be disturbed
+_MIN_TURNS = 2  # turns of each before the default is replaced: a single turn may be disturbed
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The candidate that is kept, and the seconds per call of both."""
+    """The candidate that is kept, and the seconds per call of each candidate."""
 
     kept: Candidate
-    onnxruntime: float
-    torch: float
+    seconds: Mapping[Candidate, float]
 
     def __str__(self) -> str:
-        times = {"ONNX Runtime": self.onnxruntime, "torch": self.torch}
-        winner, loser = times if self.kept == "onnxruntime" else tuple(times)[::-1]
-        fast, slow = _format_seconds(times[winner]), _format_seconds(times[loser])
-        return f"{winner} is kept: {fast} a call, {slow} in {loser}"
+        kept, *others = sorted(self.seconds, key=lambda name: name != self.kept)
+        times = [
+            f"{_format_seconds(self.seconds[name])} in {_LABELS.get(name, name)}" for name in others
+        ]
+        label, time = _LABELS.get(kept, kept), _format_seconds(self.seconds[kept])
+        return f"{label} is kept: {', '.join([f'{time} a call', *times])}"
 
 
 def _format_seconds(seconds: float) -> str:
@@ -49,16 +53,22 @@ class TimingTrial:
 
     Args:
         settle: uncounted seconds at the start of a turn; 0 if no candidate has spinning threads.
+        candidates: the candidates. The first is the default, which is kept in close cases.
     """
 
-    def __init__(self, settle: float = SETTLE) -> None:
-        self.turn: Candidate = "onnxruntime"
+    def __init__(
+        self,
+        settle: float = SETTLE,
+        candidates: Sequence[Candidate] = ("onnxruntime", "torch"),
+    ) -> None:
+        self.turn: Candidate = candidates[0]
         self.decision: Decision | None = None
         self.calls = 0
         self._settle = settle
         self._turn_start: float | None = None  # start of the turn
         self._timings: list[float] = []  # seconds of the counted calls in this turn
-        self._turn_medians: dict[Candidate, list[float]] = {"onnxruntime": [], "torch": []}
+        self._remaining = list(candidates)  # those that take turns
+        self._turn_medians: dict[Candidate, list[float]] = {name: [] for name in candidates}
 
     def record_call(self, start: float, seconds: float) -> None:
         """Record a call of the current candidate: its start and its duration."""
@@ -73,41 +83,51 @@ class TimingTrial:
                 self._end_turn()
 
     def _is_obvious(self, seconds: float) -> bool:
-        """Whether a call in torch's first turn is so slow that further calls are unnecessary.
+        """Whether a call in a candidate's first turn is so slow that no further call is needed.
 
-        This never applies to ONNX Runtime: torch is kept only after `_MIN_TURNS` full turns.
+        This never applies to the default: it is replaced only after `_MIN_TURNS` full turns.
         """
-        ort_medians = self._turn_medians["onnxruntime"]
-        if self.turn != "torch" or self._turn_medians["torch"] or seconds < _LONG_CALL:
+        default = self._remaining[0]
+        if self.turn == default or self._turn_medians[self.turn] or seconds < _LONG_CALL:
             return False
-        return seconds > _OBVIOUS_RATIO * min(ort_medians)
+        return seconds > _OBVIOUS_RATIO * min(self._turn_medians[default])
 
     def _end_turn(self) -> None:
         # the lower median: some calls are interrupted, and every second call may wait for threads
         self._turn_medians[self.turn].append(sorted(self._timings)[(len(self._timings) - 1) // 2])
         self._timings, self._turn_start = [], None
-        if self.turn == "onnxruntime":
-            self.turn = "torch"
-            return
-        self.turn = "onnxruntime"
-        self.decision = self._decide()
+        position = self._remaining.index(self.turn) + 1
+        if position == len(self._remaining):
+            self.decision = self._decide()
+            position = 0
+        self.turn = self._remaining[position]
 
     def _decide(self) -> Decision | None:
-        """Return the decision after a turn of each candidate, or None if it is not clear yet."""
-        ort_medians, torch_medians = self._turn_medians["onnxruntime"], self._turn_medians["torch"]
-        turns = len(torch_medians)
-        ort_best, torch_best = min(ort_medians), min(torch_medians)
-        margin = _MARGINS[turns - 1]
-        ratio = torch_best / ort_best
-        if ratio > margin:
-            return Decision("onnxruntime", ort_best, torch_best)
-        wins = sum(torch < ort for ort, torch in zip(ort_medians, torch_medians, strict=True))
-        is_clear = ratio < min(1 / margin, _MAX_TORCH_RATIO) and 2 * wins > turns
-        if is_clear and turns >= _MIN_TURNS:
-            return Decision("torch", ort_best, torch_best)
-        if turns == len(_MARGINS):
-            return Decision("onnxruntime", ort_best, torch_best)
+        """Return the decision after a turn of each candidate, or None if it is not clear yet.
+
+        Candidates that are clearly slower than another one take no more turns.
+        """
+        default = self._remaining[0]
+        turns = len(self._turn_medians[default])
+        best = {name: min(medians) for name, medians in self._turn_medians.items()}
+        fastest = min(self._remaining, key=best.__getitem__)
+        limit = _MARGINS[turns - 1] * best[fastest]
+        rivals = [name for name in self._remaining if best[name] <= limit]
+        is_last = turns == len(_MARGINS)
+        if self._beats_default(fastest, best):
+            if turns >= _MIN_TURNS and (is_last or rivals == [fastest]):
+                return Decision(fastest, best)
+        elif is_last or rivals == [default]:
+            return Decision(default, best)
+        self._remaining = [name for name in self._remaining if name in (default, *rivals)]
         return None
+
+    def _beats_default(self, name: Candidate, best: Mapping[Candidate, float]) -> bool:
+        """Whether a candidate is enough faster than the default, and was so in most turns."""
+        default = self._remaining[0]
+        pairs = zip(self._turn_medians[name], self._turn_medians[default], strict=True)
+        wins = [seconds < default_seconds for seconds, default_seconds in pairs]
+        return best[name] < _MAX_RATIO * best[default] and 2 * sum(wins) > len(wins)
 
 
 def _calls_per_turn(seconds: list[float]) -> int:

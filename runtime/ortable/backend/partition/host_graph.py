@@ -52,7 +52,7 @@ class PartitionedGraph:
     A call takes a list of arguments, clears it and returns a list of results.
 
     `partitions` are the callables of its partitions; a call is thread-safe if theirs are. `text` is
-    the encoded host graph for other processes, or None.
+    the encoded host graph for other processes, or None. `placement` tells where its operators run.
     """
 
     def __init__(
@@ -60,11 +60,13 @@ class PartitionedGraph:
         forward: Callable[[list[Any]], list[Any]],
         partitions: tuple[Any, ...],
         text: str | None = None,
+        placement: Sequence[Placement] = (),
     ) -> None:
         self._boxed_call = True  # an instance attribute, because dynamo copies `__dict__`
         self._forward = forward
         self.partitions = partitions
         self.text = text
+        self.placement = placement
 
     def __repr__(self) -> str:
         return f"PartitionedGraph({len(self.partitions)} partitions)"
@@ -79,6 +81,7 @@ def join_partitions(
     callables: Mapping[str, Any],
     constants: torch.nn.Module | None = None,
     text: str | None = None,
+    placement: Sequence[Placement] = (),
 ) -> PartitionedGraph:
     """Make the callable of a graph whose partitions run as `callables`.
 
@@ -87,6 +90,7 @@ def join_partitions(
         callables: the partitions by name.
         constants: the module with the attributes that the host graph reads.
         text: the encoded host graph, or None.
+        placement: where the operators of the original graph run.
     """
     root = torch.nn.Module()
     for node in host.nodes:
@@ -99,7 +103,8 @@ def join_partitions(
     host.set_codegen(BoxedCodeGen())
     code: Any = type(GraphModule(root, host, "HostGraph")).forward
     # `root` holds only constants and partitions, so the graph and its fake tensors are freed
-    return PartitionedGraph(functools.partial(code, root), tuple(callables.values()), text)
+    forward = functools.partial(code, root)
+    return PartitionedGraph(forward, tuple(callables.values()), text, placement)
 
 
 def partition_name(index: int) -> str:

@@ -20,8 +20,8 @@ from .records import Fault
 # Options that change results. All other options choose among equivalent implementations: if one of
 # them removes the difference, the fault is in an implementation, which a later stage finds.
 _NUMERIC_OPTIONS = (
-    "pre_ort_model_transforms", "weights", "tune", "autotune", "session_options", "run_options",
-    "providers",
+    "pre_ort_model_transforms", "weights", "tune", "autotune", "torch_regions", "session_options",
+    "run_options", "providers",
 )  # fmt: skip
 
 

@@ -230,7 +230,11 @@ def _select_options(options: OrtOptions) -> tuple[OrtOptions, list[str]]:
         notes.append("option tune is ignored: give the tuned settings as session_options")
     if options.autotune:
         notes.append("option autotune is ignored: all graphs run in ONNX Runtime")
-    selected = replace(options, tune=None, autotune=False, cache_dir=None, hints=False)
+    if options.torch_regions != "eager":
+        notes.append("option torch_regions is ignored: torch runs each operator by itself")
+    selected = replace(
+        options, tune=None, autotune=False, torch_regions="eager", cache_dir=None, hints=False
+    )
     profile_settings(options.session_options, CPU, Path())  # raises before anything is compiled
     return selected, notes
 
