@@ -46,6 +46,7 @@ from ortablegen.runtime_tables.kernels import (
     write_kernel_fixes,
     write_kernel_table,
 )
+from ortablegen.runtime_tables.older_opsets import emit_older_opsets
 from ortablegen.runtime_tables.operators import emit_decompositions, emit_operator_costs
 from ortablegen.runtime_tables.optimizers import emit_optimizers, optimizers_page, read_optimizers
 from ortablegen.runtime_tables.sessions import emit_settings, read_settings, settings_page
@@ -108,6 +109,7 @@ def generate(root: Path) -> Generated:
         **emit_decompositions(runtime / "decompositions.yaml", diagnostics, record),
         **emit_foreach(runtime / "foreach.yaml", diagnostics, record),
         **emit_operator_costs(runtime / "operator_cost.yaml", diagnostics, record),
+        **emit_older_opsets(runtime / "older_opsets.yaml", diagnostics),
         **emit_optimizers(optimizers),
         **emit_settings(settings),
         **emit_coverage(rows),

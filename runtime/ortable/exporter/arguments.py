@@ -39,6 +39,8 @@ from ortable.interpreter.tables import generated_tables
 from ortable.ir.versions import (
     BLOCK_DEQUANTIZE_OPSET,
     DEFAULT_OPSET,
+    OLDEST_TARGET_OPSET,
+    OLDEST_WRITTEN_OPSET,
     ORT_DEFAULT_OPSET,
     TARGETS,
     validate_opset,
@@ -154,6 +156,7 @@ def checked_request(
     weights = _checked_weights(values["weights"], values["max_error"], validate, modules)
     target = checked_target(values["target"])
     opsets = choose_opset(values["target_opset"], target, isinstance(weights, WeightOptions))
+    _check_functions(opsets, bool(modules) or bool(options.functions))
     passes = pipeline.select_passes(
         values["optimize"],
         values["rewrites"],
@@ -357,7 +360,7 @@ def choose_opset(opset: Any, target: str | None, quantized: bool = False) -> int
     if opset is None:
         default = BLOCK_DEQUANTIZE_OPSET if quantized else DEFAULT_OPSET
         return default if target is None else ORT_DEFAULT_OPSET
-    opsets = validate_opset(opset)
+    opsets = validate_opset(opset, OLDEST_WRITTEN_OPSET)
     onnx_opset = opsets if isinstance(opsets, int) else opsets[""]
     if quantized and onnx_opset < BLOCK_DEQUANTIZE_OPSET:
         raise OptionError(
@@ -365,6 +368,15 @@ def choose_opset(opset: Any, target: str | None, quantized: bool = False) -> int
             f"quantization; target_opset is {onnx_opset}"
         )
     return opsets
+
+
+def _check_functions(opsets: int | dict[str, int], has_functions: bool) -> None:
+    """Refuse local functions in opsets older than those of the converters."""
+    opset = opsets if isinstance(opsets, int) else opsets[""]
+    if has_functions and opset < OLDEST_TARGET_OPSET:
+        raise OptionError(
+            f"local functions need opset {OLDEST_TARGET_OPSET} or later; target_opset is {opset}"
+        )
 
 
 # -- arguments of torch.onnx.export

@@ -23,7 +23,13 @@ from ortable.builder import GraphBuilder
 from ortable.compat.scoped_patch import pause_gc
 from ortable.compat.torch import unset_fake_temporarily
 from ortable.compat.versions import check_versions
-from ortable.errors import ExportError, OrtableError, UnsupportedDtype
+from ortable.errors import (
+    BuilderError,
+    ExportError,
+    OrtableError,
+    UnsupportedCase,
+    UnsupportedDtype,
+)
 from ortable.exporter.arguments import checked_path, checked_request
 from ortable.exporter.capture.guards import count_guards, report_guards
 from ortable.exporter.capture.sources import make_program
@@ -63,11 +69,13 @@ from ortable.exporter.signature.outputs import (
     write_dims,
 )
 from ortable.interpreter.assertions import lost_assertions
+from ortable.interpreter.diagnostics.failures import wrap_error
 from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.ir.proto import write_model as proto_files
 from ortable.ir.proto.atomic_files import FileSet, write_file
 from ortable.ir.schemas import find_schema, versions_of
 from ortable.passes import pipeline
+from ortable.passes.older_opsets import write_in_older_opset
 from ortable.passes.weight_quantization import WeightOptions
 
 
@@ -156,7 +164,7 @@ def _build_graph(conversion: Conversion) -> None:
     request, program = conversion.request, conversion.program
     record = request.record
     name = model_name(request.model, program)
-    conversion.builder = GraphBuilder(request.opsets, target=request.target, name=name)
+    conversion.builder = GraphBuilder(request.built_opsets, target=request.target, name=name)
     with (
         record.phase("convert"),
         pause_gc(),
@@ -200,6 +208,33 @@ def _store_weights(conversion: Conversion) -> None:
     record.log_phase("round weights", str(record.weights).partition("\n")[0])
 
 
+_OLDER_OPSET_ADVICE = "What to do: give target_opset={}, or compute this by other operators."
+
+
+def _write_in_older_opset(conversion: Conversion) -> None:
+    request, builder = conversion.request, conversion.builder
+    opset = request.written_opset
+    if opset == request.opset:
+        return
+    if builder.functions:
+        names = ", ".join(sorted(name for _, name in builder.functions))
+        raise ExportError(
+            f"the model has local functions ({names}), which need opset {request.opset} or later; "
+            f"target_opset is {opset}"
+        )
+    with request.record.phase("rewrite"):
+        try:
+            write_in_older_opset(builder, opset)
+        except BuilderError as error:
+            nodes = conversion.program.graph_module.graph.nodes
+            node = next((node for node in nodes if node.name == error.fx_node), None)
+            if node is None:
+                raise
+            unsupported = UnsupportedCase(error.message)
+            refusal = wrap_error(unsupported, node, request.tables.spec_files, builder)
+            raise refusal.with_advice(_OLDER_OPSET_ADVICE.format(request.opset)) from error
+
+
 def _serialize_model(conversion: Conversion) -> None:
     request, builder = conversion.request, conversion.builder
     with request.record.phase("serialise"), pause_gc():
@@ -241,7 +276,7 @@ def _write_file(conversion: Conversion) -> None:
 
 STEPS: tuple[Callable[[Conversion], None], ...] = (
     _capture_program, _name_values, _build_graph, _run_passes,
-    _store_weights, _serialize_model, _validate_model, _write_file,
+    _store_weights, _write_in_older_opset, _serialize_model, _validate_model, _write_file,
 )  # fmt: skip
 
 
@@ -292,7 +327,8 @@ def rebuild_graph(conversion: Conversion, passes: pipeline.PassOptions) -> Graph
     """Build the graph again with other passes and without local functions; return its builder."""
     rebuilt = copy(conversion)
     rebuilt.request = replace(conversion.request, functions=None)
-    rebuilt.builder = GraphBuilder(conversion.request.opsets, target=conversion.request.target)
+    request = conversion.request
+    rebuilt.builder = GraphBuilder(request.built_opsets, target=request.target)
     fill_builder(rebuilt)
     if passes.optimize:
         pipeline.run_passes(rebuilt.builder, passes)

@@ -14,7 +14,7 @@ from ortable.inference.shape import ValueInfo
 from ortable_generated.onnx.dispatch import INFER
 from ortable_generated.onnx.traits import ELEMENTWISE
 
-from . import casts, constants, schemas, versions
+from . import casts, constants, initializers, schemas, versions
 from .context import LoweringContext
 from .debug_message import debug_message, typed_names
 from .interface import GraphInterface
@@ -265,7 +265,8 @@ class NodeMaker(GraphInterface):
             facts: list[tuple[Any, ...]] = [(None, None, None)] * count
         else:
             try:
-                facts = list(rule(infos, node.attrs, count, version))
+                given = attributes_to_inputs(node, infos, version)
+                facts = list(rule(given, node.attrs, count, version))
             except Exception as error:  # rules read arbitrary attributes, and may raise any error
                 raise self._node_error(node, self._describe_error(node, error)) from error
         if schema is not None:
@@ -426,3 +427,30 @@ class NodeMaker(GraphInterface):
             content = content[0]
         if isinstance(content, SymDim) and info.dtype == dtypes.int64:
             self.materializer.add_source(content, name, None)
+
+
+def attributes_to_inputs(
+    node: Node, infos: list[ValueInfo | None], version: int
+) -> list[ValueInfo | None]:
+    """Convert the inputs to those of `OLDEST_TARGET_OPSET`, for which inference is written.
+
+    Some attributes of opsets before it are inputs there: ``Squeeze(x, axes=[0])`` has the inputs x
+    and [0].
+    """
+    if version >= versions.OLDEST_TARGET_OPSET or node.domain or not node.attrs:
+        return infos
+    try:
+        schema = find_schema(node.op_type, "", versions.OLDEST_TARGET_OPSET)
+    except BuilderError:
+        return infos
+    new_infos = list(infos)
+    for index, formal in enumerate(schema.inputs if schema is not None else ()):
+        value = node.attrs.get(formal.name, node.attrs.get(formal.name.lower()))
+        if index < len(infos) or value is None or not isinstance(value, int | float | list):
+            continue
+        new_infos.extend([None] * (index + 1 - len(new_infos)))
+        array = np.asarray(value, dtype=np.float32 if isinstance(value, float) else np.int64)
+        info = ValueInfo(formal.name, dtypes.from_numpy(array.dtype), array.shape)
+        info.constant, info.value = array, initializers.integer_value(array)
+        new_infos[index] = info
+    return new_infos

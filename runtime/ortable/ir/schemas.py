@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from onnx import defs
+from onnx import AttributeProto, defs
+from onnx.helper import get_attribute_value
 
 from ortable import dtypes
 from ortable.errors import BuilderError
@@ -141,6 +142,21 @@ def has_same_signature(op_type: str, opset: int, other_opset: int) -> bool:
         for schema in schemas
     )
     return first == second
+
+
+@cache
+def default_attributes(op_type: str, opset: int) -> dict[str, Any]:
+    """Return the attributes of an operator that have a default, with these defaults."""
+    defaults = {
+        name: attribute.default_value
+        for name, attribute in defs.get_schema(op_type, opset, "").attributes.items()
+    }
+    values = {
+        name: get_attribute_value(proto)
+        for name, proto in defaults.items()
+        if proto.type != AttributeProto.UNDEFINED
+    }
+    return {n: v.decode() if isinstance(v, bytes) else v for n, v in values.items()}
 
 
 def versions_of(op_type: str, domain: str = "") -> list[int]:

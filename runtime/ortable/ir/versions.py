@@ -16,6 +16,7 @@ from onnx import defs, helper
 from ortable.errors import BuilderError, OptionError
 
 OLDEST_TARGET_OPSET = 18  # oldest opset that converters are generated for
+OLDEST_WRITTEN_OPSET = 13  # oldest opset that exports write, see `passes.older_opsets`
 DEFAULT_OPSET = 18  # default opset of a model for any runtime
 BLOCK_DEQUANTIZE_OPSET = (
     21  # oldest opset whose DequantizeLinear has a scale for each block of values
@@ -114,10 +115,11 @@ def ir_version(
     return max(smallest, 8) if functions else smallest  # local functions exist since 8
 
 
-def validate_opset(opset: Any) -> int | dict[str, int]:
+def validate_opset(opset: Any, oldest: int = OLDEST_TARGET_OPSET) -> int | dict[str, int]:
     """Validate and return the user's opset: an int for the main domain, or a dict by domain.
 
-    In the returned dict, ``"ai.onnx"`` is replaced by ``""``.
+    In the returned dict, ``"ai.onnx"`` is replaced by ``""``. ``oldest`` is the oldest opset of the
+    main domain that is accepted.
 
     Raises:
         OptionError: the opset is not an int or a dict of ints, lacks the main domain, or is outside
@@ -150,8 +152,8 @@ def validate_opset(opset: Any) -> int | dict[str, int]:
         other_domains = {
             domain: _check_domain(domain, version) for domain, version in opset.items() if domain
         }
-        return {"": _check_main_version(opset[""]), **other_domains}
-    return _check_main_version(opset)
+        return {"": _check_main_version(opset[""], oldest), **other_domains}
+    return _check_main_version(opset, oldest)
 
 
 def _check_domain(domain: str, version: int) -> int:
@@ -167,14 +169,10 @@ def _check_domain(domain: str, version: int) -> int:
     return version
 
 
-def _check_main_version(version: Any) -> int:
+def _check_main_version(version: Any, oldest: int) -> int:
     newest = newest_opset()
     if isinstance(version, bool) or not isinstance(version, int):
-        raise OptionError(
-            f"target_opset is an int between {OLDEST_TARGET_OPSET} and {newest}, not {version!r}"
-        )
-    if not OLDEST_TARGET_OPSET <= version <= newest:
-        raise OptionError(
-            f"opset {version} is not supported; supported are {OLDEST_TARGET_OPSET} to {newest}"
-        )
+        raise OptionError(f"target_opset is an int between {oldest} and {newest}, not {version!r}")
+    if not oldest <= version <= newest:
+        raise OptionError(f"opset {version} is not supported; supported are {oldest} to {newest}")
     return version

@@ -26,11 +26,13 @@ from ortable.exporter.reporting import sessions
 from ortable.interpreter.interpreter import DynamoInterpreter
 from ortable.ir.graph import Graph
 from ortable.ir.proto.walk import nodes_below
+from ortable.passes.older_opsets import write_in_older_opset
 from ortable.prelude.facts import float32_holds
 from ortable_generated.aten.dispatch import RULES
 from ortablegen.aten.model import Sample
 from ortablegen.aten.samples import parse_sample
 from ortablegen.language.samples import TensorSample, evaluate_value
+from ortablegen.schemas.onnx import FLOOR
 from ortablegen.schemas.torch import OpSchema
 
 from .values import draw_tensor
@@ -254,10 +256,13 @@ def convert_graph(
     builder: GraphBuilder | None = None,
 ) -> ConvertedSample:
     """Convert a graph of :func:`graph_of_call`."""
-    builder = GraphBuilder(opset, target=target) if builder is None else builder
+    if builder is None:
+        builder = GraphBuilder(max(opset, FLOOR), target=target)
     interpreter = DynamoInterpreter(builder)
     interpreter.run(module)
     builder.remove_unused()
+    if opset < FLOOR:
+        write_in_older_opset(builder, opset)
     model = builder.to_onnx()
     _check_axes(model)
     return ConvertedSample(model, interpreter, tensors, call)
@@ -428,7 +433,7 @@ class SampleCheck:
     def convert(self, opset: int, target: str | None) -> ConvertedSample:
         """Convert the graph, and set `case`."""
         module, call, tensors = self.graph
-        builder = GraphBuilder(opset, target=target)
+        builder = GraphBuilder(max(opset, FLOOR), target=target)
         try:
             return convert_graph(module, call, tensors, opset, target, builder)
         finally:

@@ -28,6 +28,7 @@ from ortable.errors import OptionError
 from ortable.exporter.frontend.module_calls import FunctionChoices, checked_functions
 from ortable.interpreter import results
 from ortable.interpreter.tables import ConverterTables
+from ortable.ir.versions import OLDEST_TARGET_OPSET
 from ortable.passes.pipeline import PassOptions
 from ortable.passes.rewrite.record import RewriteRecord
 from ortable.passes.weight_quantization import Stored, WeightOptions
@@ -466,6 +467,17 @@ class Request:
     return_builder: bool
 
     @property
-    def opset(self) -> int:
-        """Opset of the main domain."""
+    def written_opset(self) -> int:
+        """Opset of the main domain that the model has."""
         return self.opsets if isinstance(self.opsets, int) else self.opsets[""]
+
+    @property
+    def opset(self) -> int:
+        """Opset of the main domain at which the graph is built: that of the model, at least 18."""
+        return max(self.written_opset, OLDEST_TARGET_OPSET)
+
+    @property
+    def built_opsets(self) -> dict[str, int]:
+        """Opsets at which the graph is built, by domain."""
+        other_opsets = {} if isinstance(self.opsets, int) else self.opsets
+        return {**other_opsets, "": self.opset}

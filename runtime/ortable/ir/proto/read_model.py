@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 from onnx.helper import get_attribute_value
 
-from ortable import dims, dtypes
+from ortable import dims
 from ortable.dims import Dim
 from ortable.errors import BuilderError
 from ortable.inference.shape import ValueInfo
 from ortable.ir import constants, initializers, schemas, versions
 from ortable.ir.node import Node
+from ortable.ir.node_maker import attributes_to_inputs
 from ortable.ir.proto.model_validation import check_readable
 from ortable_generated.onnx.dispatch import INFER
 
@@ -149,8 +149,7 @@ def _infer_node(graph: Graph, node: Node) -> list[tuple[Any, Any, Any]]:
         return unknown_facts
     infos = [graph.values[name] if name else None for name in node.inputs]
     version = graph.domain_version(node.domain)
-    if version < versions.OLDEST_TARGET_OPSET and not node.domain and node.attrs:
-        infos = _attributes_to_inputs(node, infos)
+    infos = attributes_to_inputs(node, infos, version)
     try:
         facts = list(rule(infos, node.attrs, len(node.outputs), version))
         if version > versions.ORT_MAX_OPSET and not node.domain:
@@ -178,29 +177,6 @@ def _apply_newer_types(
         (dtype or inferred, shape, value)
         for dtype, (inferred, shape, value) in zip(schema_types, facts, strict=True)
     ]
-
-
-def _attributes_to_inputs(node: Node, infos: list[ValueInfo | None]) -> list[ValueInfo | None]:
-    """Convert the inputs to those of `OLDEST_TARGET_OPSET`, for which the rules are written.
-
-    Some attributes of opsets before it are inputs there: ``Squeeze(x, axes=[0])`` has the inputs x
-    and [0].
-    """
-    try:
-        schema = schemas.find_schema(node.op_type, "", versions.OLDEST_TARGET_OPSET)
-    except BuilderError:
-        return infos
-    new_infos = list(infos)
-    for index, formal in enumerate(schema.inputs if schema is not None else ()):
-        value = node.attrs.get(formal.name, node.attrs.get(formal.name.lower()))
-        if index < len(infos) or value is None or not isinstance(value, int | float | list):
-            continue
-        new_infos.extend([None] * (index + 1 - len(new_infos)))
-        array = np.asarray(value, dtype=np.float32 if isinstance(value, float) else np.int64)
-        info = ValueInfo(formal.name, dtypes.from_numpy(array.dtype), array.shape)
-        info.constant, info.value = array, initializers.integer_value(array)
-        new_infos[index] = info
-    return new_infos
 
 
 def read_attribute(proto: AttributeProto) -> Any:
