@@ -19,7 +19,7 @@ from ortablegen.source.yaml_source import YMap, YScalar, YSeq
 from .operators import rows_of
 
 OLDEST = 13  # the oldest opset of the table
-_FORMS = ("drop", "attributes", "body", "through", "lower")
+_FORMS = ("drop", "refuse", "attributes", "body", "through", "lower")
 _KEYS = ("op", "before", "when", "defaults", "names", *_FORMS)
 _COMPUTED = {"dtype": "1", "wide": "1", "trailing": "-1"}  # texts of a body, with examples
 _FORM = "a row is {op: name, before: opset} with one of " + ", ".join(_FORMS)
@@ -71,7 +71,7 @@ def _find_problem(row: Mapping[str, Any]) -> str:
     attributes = {attribute.name for attribute in schema.attributes}
     inputs = {formal.name for formal in schema.inputs}
     for key, known in (
-        ("when", attributes), ("drop", attributes), ("names", attributes),
+        ("when", attributes), ("drop", attributes), ("refuse", attributes), ("names", attributes),
         ("attributes", inputs), ("defaults", attributes | inputs),
     ):  # fmt: skip
         unknown = sorted(set(row.get(key, ())) - known)

@@ -150,6 +150,9 @@ class _NodeChange:
     def older_arguments(self, row: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
         """Return inputs and attributes without those that are new and have their defaults."""
         inputs, attrs = list(self.node.inputs), dict(self.node.attrs)
+        for name, values in row.get("refuse", {}).items():
+            if self.attribute(name) in values:
+                raise self.refusal(f"{name} {self.attribute(name)!r} came later")
         for name, value in row.get("drop", {}).items():
             if self.attribute(name) == value:
                 attrs.pop(name, None)

@@ -440,15 +440,18 @@ class SampleCheck:
             self.case = builder.case
 
     def run(self, opset: int, target: str | None) -> ConvertedSample | None:
-        """Convert at ``opset`` for ``target`` and compare with eager."""
+        """Convert at ``opset`` for ``target`` and compare with eager.
+
+        An opset older than those of the converters is written from theirs.
+        """
         sample = self.sample
-        if not sample.applies_at(opset, target):
+        if not sample.applies_at(max(opset, FLOOR), target):
             return None
         if sample.raises is not None:
             self._check_raises(opset, target)
             return None
         converted = self.convert(opset, target)
-        if sample.expect is not None:
+        if sample.expect is not None and opset >= FLOOR:
             assert converted.ops == list(sample.expect), (
                 f"nodes are {converted.ops}, expected {list(sample.expect)}"
             )
