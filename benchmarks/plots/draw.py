@@ -18,7 +18,8 @@ INK, GRID = "#7d838c", "#8b919a40"
 # Colour and marker of each series; ortable's are the most prominent.
 STYLES: dict[str, tuple[str, str]] = {
     "ortable": ("#1f8fe0", "o"),
-    "ortable+autotune": ("#1f8fe0", "d"),
+    "ortable+autotune+torch_regions": ("#1f8fe0", "d"),
+    "ortable, bare session": ("#1f8fe0", "v"),
     "ortable int8": ("#1f8fe0", "s"),
     "ortable int4": ("#1f8fe0", "^"),
     "inductor": ("#e07b1f", "x"),
@@ -26,6 +27,9 @@ STYLES: dict[str, tuple[str, str]] = {
     "bare session": ("#3aa655", "v"),
     "torch.onnx": ("#b45fd0", "v"),
     "openvino": ("#3aa655", "D"),
+    "OpenVINO": ("#3aa655", "D"),
+    "ExecuTorch": ("#b45fd0", "^"),
+    "AOTInductor, freezing": ("#e07b1f", "x"),
     "eager": ("#7d838c", "o"),
     "float32": ("#7d838c", "o"),
     "int8": ("#1f8fe0", "s"),

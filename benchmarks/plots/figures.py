@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.report import OUTLIERS
+from benchmarks.rivals.measure import OTHERS, OURS, is_exact
+
 Runs = Mapping[str, Any]
 ORTABLE = "ortable"
 
@@ -72,12 +75,28 @@ def inference(runs: Runs) -> Figure:
     return Figure((panel,), run["machine"])
 
 
+def rivals(runs: Runs) -> Figure:
+    """Return the figure of call times of ortable and of other engines, as ratios to eager.
+
+    An engine that fails, or whose result is not eager's, has no dot.
+    """
+    run = runs["rivals"]
+    names = (*OTHERS, *(label for label in OURS if label != OURS[1]))
+    rows = [
+        (r["name"], {label: r["ratio"][label] for label in names if is_exact(r, label)})
+        for r in run["records"]
+        if r.get("ratio", {}).get(ORTABLE) and is_exact(r, ORTABLE) and r["name"] not in OUTLIERS
+    ]
+    title = "time of a call / eager's: left of 1 is faster"
+    return Figure((Panel("", title, _dots(rows, names), one=True),), run["machine"])
+
+
 def training(runs: Runs) -> Figure:
     """Return the figure of training step times as ratios to eager, by number of threads."""
     panels = []
     for threads, records in runs["training"]["threads"].items():
         rows = [(r["model"], r["ratio"]) for r in records["models"]]
-        dots = _dots(rows, ("inductor", "ortable+autotune", ORTABLE))
+        dots = _dots(rows, ("inductor", "ortable+autotune+torch_regions", ORTABLE))
         title = f"{threads} thread" + ("s" if threads != "1" else "")
         panels.append(Panel(title, "time of a step / eager's: left of 1 is faster", dots, one=True))
     machines = [records["machine"] for records in runs["training"]["threads"].values()]
@@ -132,6 +151,7 @@ def language_models(runs: Runs) -> Figure:
 
 FIGURES: dict[str, Callable[[Runs], Figure]] = {
     "inference": inference,
+    "rivals": rivals,
     "training": training,
     "conversion": conversion,
     "language-models": language_models,

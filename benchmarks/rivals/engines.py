@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+import ortable
 from benchmarks.candidates import Arguments, Candidate
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "rivals"
@@ -41,11 +42,20 @@ def use_packages() -> None:
 
 
 def compile_with_openvino(model: torch.nn.Module, arguments: Arguments, threads: int) -> Candidate:
-    """Compile with OpenVINO for latency, in float32 and for the sizes of the arguments."""
+    """Compile with OpenVINO for latency, in float32 and for the sizes of the arguments.
+
+    A model that OpenVINO cannot read from torch is read from an ONNX file of ortable.
+    """
     import openvino
 
     sizes = [tuple(argument.shape) for argument in arguments]
-    converted = openvino.convert_model(model, example_input=arguments, input=sizes)
+    try:
+        converted = openvino.convert_model(model, example_input=arguments, input=sizes)
+    except Exception:
+        with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+            path = Path(folder) / "model.onnx"
+            ortable.export(model, arguments).save(path)
+            converted = openvino.Core().read_model(path)
     settings = {
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_PRECISION_HINT": "f32",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,14 @@ from ortable.backend.timing import median_ratio, time_interleaved
 from .engines import ENGINES, use_packages
 
 OURS = ("ortable", "ortable, exported program", "ortable, bare session")
+
+OTHERS = ("inductor, freezing", *ENGINES)
+MAX_DIFFERENCE = 1e-3  # an engine whose result differs more computes something else
+
+
+def is_exact(record: Mapping[str, Any], label: str) -> bool:
+    """Return whether an engine ran the model and its result is eager's."""
+    return record["difference"].get(label, float("inf")) <= MAX_DIFFERENCE
 
 
 def measure_model(name: str, options: argparse.Namespace) -> dict[str, Any]:

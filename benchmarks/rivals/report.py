@@ -8,16 +8,7 @@ from typing import Any
 from benchmarks.measure import geomean
 from benchmarks.report import OUTLIERS, made_of, number, percent, table
 
-from .engines import ENGINES
-from .measure import OURS
-
-OTHERS = ("inductor, freezing", *ENGINES)
-MAX_DIFFERENCE = 1e-3  # an engine whose result differs more computes something else
-
-
-def is_exact(record: Mapping[str, Any], label: str) -> bool:
-    """Return whether an engine ran the model and its result is eager's."""
-    return record["difference"].get(label, float("inf")) <= MAX_DIFFERENCE
+from .measure import OTHERS, OURS, is_exact
 
 
 def lead(record: Mapping[str, Any]) -> float | None:

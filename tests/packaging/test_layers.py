@@ -79,6 +79,7 @@ def package_of(module: str) -> str | None:
         "ortable_generated.coverage",
         "ortable_generated.decompositions",
         "ortable_generated.foreach",
+        "ortable_generated.older_opsets",
         "ortable_generated.operator_cost",
         "ortable_generated.sessions",
     )

@@ -50,7 +50,7 @@ def _change_nodes(graph: Graph, opset: int) -> None:
             graph.nodes.append(node)
             continue
         try:
-            _NodeChange(graph, node, opset).write()
+            _NodeChange(graph, node, opset).write_nodes()
         except BuilderError as error:
             error.fx_node = error.fx_node or fx_node_name(node.origin)
             raise
@@ -67,7 +67,7 @@ class _NodeChange:
         self.schema = schemas.find_schema(node.op_type, "", OLDEST_TARGET_OPSET)
         self.defaults = schemas.default_attributes(node.op_type, OLDEST_TARGET_OPSET)
 
-    def write(self) -> None:
+    def write_nodes(self) -> None:
         """Add the nodes; their results have the names and the facts of the node's results."""
         graph, node = self.graph, self.node
         row = self.find_row()
@@ -125,45 +125,47 @@ class _NodeChange:
         result = graph.make_node(op_type, wide_inputs, **attrs)
         return graph.make_node("Cast", [result], outputs, to=dtype)
 
-    def input(self, index: int) -> str:
+    def input_name(self, index: int) -> str:
         """Return the name of an input, "" if the node has no such input."""
         return self.node.inputs[index] if index < len(self.node.inputs) else ""
 
-    def constant(self, index: int) -> np.ndarray:
+    def read_constant(self, index: int) -> np.ndarray:
         """Return the value of an input that must be constant in the older opset."""
-        name = self.input(index)
+        name = self.input_name(index)
         if not self.graph.is_constant(name):
             assert self.schema is not None
-            raise self.refusal(f"its input {self.schema.formal_input(index).name} is not constant")
+            raise self.make_refusal(
+                f"its input {self.schema.formal_input(index).name} is not constant"
+            )
         return self.graph.get_constant(name)
 
-    def refusal(self, reason: str) -> BuilderError:
+    def make_refusal(self, reason: str) -> BuilderError:
         """Return the error of a node that the older opset cannot express."""
         return BuilderError(f"Opset {self.opset} cannot express {self.node.op_type}: {reason}.")
 
-    def rank(self) -> int:
+    def input_rank(self) -> int:
         """Return the rank of the first input."""
-        if not self.graph.has_rank(self.input(0)):
-            raise self.refusal("the rank of its input is not known")
-        return self.graph.get_rank(self.input(0))
+        if not self.graph.has_rank(self.input_name(0)):
+            raise self.make_refusal("the rank of its input is not known")
+        return self.graph.get_rank(self.input_name(0))
 
     def older_arguments(self, row: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
         """Return inputs and attributes without those that are new and have their defaults."""
         inputs, attrs = list(self.node.inputs), dict(self.node.attrs)
         for name, values in row.get("refuse", {}).items():
             if self.attribute(name) in values:
-                raise self.refusal(f"{name} {self.attribute(name)!r} came later")
+                raise self.make_refusal(f"{name} {self.attribute(name)!r} came later")
         for name, value in row.get("drop", {}).items():
             if self.attribute(name) == value:
                 attrs.pop(name, None)
         for name in row.get("attributes", ()):
             assert self.schema is not None
             index = [formal.name for formal in self.schema.inputs].index(name)
-            if self.input(index):
-                attrs[name] = self.constant(index).reshape(-1).tolist()
+            if self.input_name(index):
+                attrs[name] = self.read_constant(index).reshape(-1).tolist()
                 inputs[index] = ""
             if attrs.pop("noop_with_empty_axes", 0) and not attrs.get(name):
-                raise self.refusal("it reduces nothing, because it has no axes")
+                raise self.make_refusal("it reduces nothing, because it has no axes")
             if not attrs.get(name):
                 attrs.pop(name, None)
         return inputs, attrs
@@ -177,9 +179,9 @@ class _NodeChange:
             Template(row["body"]).substitute(self.texts_of_body(row)), node.op_type
         )
         if len(node.inputs) > len(function.input) or len(node.outputs) > len(function.output):
-            raise self.refusal("it has inputs or outputs that no row of the table writes")
+            raise self.make_refusal("it has inputs or outputs that no row of the table writes")
         names = {
-            formal: self.input(index) or self.make_default(row, index)
+            formal: self.input_name(index) or self.make_default(row, index)
             for index, formal in enumerate(function.input)
         }
         pairs = zip(function.output, node.outputs, strict=False)
@@ -202,12 +204,12 @@ class _NodeChange:
         values |= {k: v for k, v in self.node.attrs.items() if isinstance(v, int | float | str)}
         for name, texts in row.get("names", {}).items():
             values[name] = texts[values[name]]
-        dtype = self.graph.values[self.input(0)].dtype
+        dtype = self.graph.values[self.input_name(0)].dtype
         wide = _WIDE_DTYPES.get(dtype or 0, dtype)
         texts = {name: str(value) for name, value in values.items()}
         if isinstance(values.get("axis"), int):
             axis = values["axis"]
-            axes = range(axis if axis < 0 else axis - self.rank(), 0)
+            axes = range(axis if axis < 0 else axis - self.input_rank(), 0)
             texts["trailing"] = ", ".join(map(str, axes))
         return {**texts, "dtype": str(dtype), "wide": str(wide)}
 
@@ -215,7 +217,7 @@ class _NodeChange:
         """Return a constant for an input that the node leaves out."""
         assert self.schema is not None
         formal = self.schema.formal_input(index)
-        dtype = formal.dtype or self.graph.values[self.input(0)].dtype
+        dtype = formal.dtype or self.graph.values[self.input_name(0)].dtype
         assert dtype is not None
         value = np.array(row["defaults"][formal.name], dtypes.to_numpy(dtype))
         return self.graph.make_initializer("", value)
@@ -247,24 +249,24 @@ def _parse_body(body: str, op_type: str) -> FunctionProto:
 # -- operators that the table's language cannot write
 
 
-def _cast_like(change: _NodeChange) -> None:
+def _write_cast_like(change: _NodeChange) -> None:
     source, target = change.node.inputs
     dtype = change.graph.values[target].dtype
     if dtype is None:
-        raise change.refusal("the type of its input target_type is not known")
+        raise change.make_refusal("the type of its input target_type is not known")
     change.graph.make_node("Cast", [source], list(change.node.outputs), to=dtype)
 
 
-def _pad(change: _NodeChange) -> None:
+def _write_pad(change: _NodeChange) -> None:
     """Write pads of some axes as pads of all axes."""
     graph, inputs = change.graph, list(change.node.inputs)
-    if change.input(3):
-        rank = change.rank()
-        axes = change.constant(3).reshape(-1) % rank
+    if change.input_name(3):
+        rank = change.input_rank()
+        axes = change.read_constant(3).reshape(-1) % rank
         indices = np.concatenate([axes, axes + rank]).astype(np.int64)
         pads = np.zeros(2 * rank, np.int64)
         if graph.is_constant(inputs[1]):
-            pads[indices] = change.constant(1)
+            pads[indices] = change.read_constant(1)
             inputs[1] = graph.make_initializer("", pads)
         else:
             constants = [graph.make_initializer("", array) for array in (pads, indices)]
@@ -272,19 +274,19 @@ def _pad(change: _NodeChange) -> None:
     change.make_node(inputs[:3], change.node.attrs)
 
 
-def _reshape(change: _NodeChange) -> None:
+def _write_reshape(change: _NodeChange) -> None:
     """Leave out `allowzero`; sizes that depend on the input are taken to be above 0."""
     attrs = dict(change.node.attrs)
     if attrs.pop("allowzero", 0):
-        target = change.graph.values[change.input(1)]
-        is_constant = change.graph.is_constant(change.input(1))
-        sizes = change.constant(1).tolist() if is_constant else target.value
+        target = change.graph.values[change.input_name(1)]
+        is_constant = change.graph.is_constant(change.input_name(1))
+        sizes = change.read_constant(1).tolist() if is_constant else target.value
         if sizes is None or 0 in [size for size in sizes if isinstance(size, int)]:
-            raise change.refusal("a size of its result may be 0, which allowzero says")
+            raise change.make_refusal("a size of its result may be 0, which allowzero says")
     change.make_node(change.node.inputs, attrs)
 
 
-def _split(change: _NodeChange) -> None:
+def _write_split(change: _NodeChange) -> None:
     """Write the number of parts as their sizes, unless all parts are equal."""
     graph, inputs, attrs = change.graph, list(change.node.inputs), dict(change.node.attrs)
     count = attrs.pop("num_outputs", None)
@@ -292,7 +294,9 @@ def _split(change: _NodeChange) -> None:
         axis = attrs.get("axis", 0)
         size = graph.get_shape(inputs[0])[axis] if graph.has_shape(inputs[0]) else None
         if not isinstance(size, int):
-            raise change.refusal(f"the size of axis {axis}, of which it makes parts, is not fixed")
+            raise change.make_refusal(
+                f"the size of axis {axis}, of which it makes parts, is not fixed"
+            )
         part = -(-size // count)
         if size % count:
             sizes = [part] * (count - 1) + [size - part * (count - 1)]
@@ -301,8 +305,8 @@ def _split(change: _NodeChange) -> None:
 
 
 _LOWERINGS: Mapping[str, Callable[[_NodeChange], None]] = {
-    "cast_like": _cast_like,
-    "pad": _pad,
-    "reshape": _reshape,
-    "split": _split,
+    "cast_like": _write_cast_like,
+    "pad": _write_pad,
+    "reshape": _write_reshape,
+    "split": _write_split,
 }
