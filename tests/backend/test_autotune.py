@@ -241,6 +241,16 @@ def test_a_step_is_measured_against_eagers_when_its_graphs_are_decided(force_dec
     assert {tuner.kept for tuner in storage["autotune"]} == {"onnxruntime"}
 
 
+def test_results_without_gradients_are_measured_without_a_backward(force_decision):
+    force_decision("torch")
+    net = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 3)).eval()
+    run, storage = compile_autotuned(lambda x: net(x).argmax(1))
+    x = torch.randn(5, 4)
+    for _ in range(TURNS):  # gradients are on, and no result has one
+        assert torch.equal(run(x), net(x).argmax(1))
+    assert [tuner.kept for tuner in storage["autotune"]] == ["torch"]
+
+
 def test_eager_is_what_a_step_becomes(force_decision, backends):
     force_decision("torch")
     net = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 2))

@@ -62,7 +62,9 @@ def autotune_graph(compilation: Compilation, run: Run) -> Run:
     graph_module, args = compilation.graph_module, compilation.args
     callables, options = compilation.callables, compilation.options
     parts = [part.compiled for part in _ort_callables(callables)]
-    trains = compilation.is_differentiated
+    trains = (
+        any(part.kind != "inference" for part in parts) if parts else compilation.is_differentiated
+    )
     is_single = len(callables) == 1 and len(parts) in (0, len(list(_flatten_callables(callables))))
     if not (trains or is_single) or not is_measurable(parts) or not _is_on_cpu(args):
         return run
