@@ -23,7 +23,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick test codegen check docs format sweeps opsets case-counts conformance extremes decompositions data-checks hf vision fuzz mutate support bench bench-cuda gpu clean suite
+.PHONY: help run quick test codegen check docs format sweeps opsets case-counts conformance extremes decompositions data-checks hf vision portable fuzz mutate support bench bench-cuda gpu clean suite
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -95,6 +95,9 @@ hf: $(READY)  ## every model class of transformers, made small, exported, agains
 
 vision: $(READY)  ## models of torchvision (SET=timm: of timm), exported and compiled, against eager (ARGS=--bounded)
 	$(BIN)/python -m tests.vision $(SET) --jobs $(JOBS) $(ARGS)
+
+portable: $(READY)  ## exported models in OpenVINO, tract and onnxruntime-web, against eager (ARGS=--bounded)
+	$(BIN)/python -m tests.portable $(ARGS)
 
 fuzz: $(READY)  ## random programs of the specs' own samples, through every front door (ARGS='--count 1000')
 	$(BIN)/python -m tests.fuzz --jobs $(JOBS) $(ARGS)

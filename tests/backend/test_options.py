@@ -60,6 +60,7 @@ def test_unknown_option_lists_the_known_and_the_closest():
         ("cache_dir", [3, "", " ", b"/tmp"]),
         ("weight_copies", [0, -1, True, "1", 1.5]),
         ("autotune", [1, None, "on", "onnxruntime", ["torch"]]),
+        ("torch_regions", [True, None, "torch", "Inductor"]),
         ("raise_on", ["aten::relu", [""], ["relu"], ["aten.relu"], ["aten::relu.no"], [3], 3]),
     ],
 )
@@ -200,6 +201,7 @@ OPTION_VALUES = {
     "cache_megabytes": 100,
     "cache_days": 7,
     "autotune": True,
+    "torch_regions": "auto",
     "resizable": True,
     "weight_copies": 1,
     "hints": False,

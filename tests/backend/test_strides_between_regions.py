@@ -105,7 +105,7 @@ def checked_hosts(monkeypatch):
     """Check each node of host graphs; return the set of nodes with other strides than traced."""
     deviating_nodes = set()
 
-    def join(host, callables, constants=None, text=None):
+    def join(host, callables, constants=None, text=None, placement=()):
         partitioned_graph = join_partitions(host, callables, constants, text)
         interpreter = CheckingInterpreter(host, callables, constants, deviating_nodes)
 
@@ -254,7 +254,7 @@ def test_operators_that_take_any_layout_get_saved_tensors_without_a_copy(monkeyp
     """The gradient of attention reads the contiguous tensors that ONNX Runtime saves."""
     hosts = []
 
-    def join(host, callables, constants=None, text=None):
+    def join(host, callables, constants=None, text=None, placement=()):
         hosts.append(host)
         return join_partitions(host, callables, constants, text)
 

@@ -13,6 +13,7 @@ from torch import nn
 
 from ortable.backend.autotune import decisions, inductor
 from ortable.backend.options import OrtOptions
+from ortable.compat import torch as compat
 from ortable.errors import FallbackWarning, OptionError
 from tests.backend.against_eager import assert_close
 
@@ -35,13 +36,13 @@ def clear_state(monkeypatch):
 def compiled_graphs(monkeypatch):
     """List the graphs that inductor compiles."""
     graphs = []
-    compile_graph = torch._inductor.compile
+    compile_graph = compat.inductor_compile
 
     def record(graph_module, *args, **kwargs):
         graphs.append(graph_module)
         return compile_graph(graph_module, *args, **kwargs)
 
-    monkeypatch.setattr(torch._inductor, "compile", record)
+    monkeypatch.setattr(compat, "inductor_compile", record)
     return graphs
 
 
@@ -136,7 +137,7 @@ def fail(*_, **__):
 
 @pytest.mark.parametrize("value", ["inductor", "auto"])
 def test_without_a_compiler_the_graph_runs_in_eager_with_one_warning(monkeypatch, value):
-    monkeypatch.setattr(torch._inductor, "compile", fail)
+    monkeypatch.setattr(compat, "inductor_compile", fail)
     nets = [ConvolutionalNetwork(), ConvolutionalNetwork()]
     with pytest.warns(FallbackWarning, match=r"\(RuntimeError: no C\+\+ compiler\)") as record:
         for net in nets:
@@ -150,7 +151,7 @@ def test_without_a_compiler_it_is_an_error_where_fallbacks_are():
     net = ConvolutionalNetwork()
     run, _ = compile_with(net, torch_regions="inductor", fallback="error")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch._inductor, "compile", fail)
+        patch.setattr(compat, "inductor_compile", fail)
         with pytest.raises(Exception, match=r"OptionError.*torch_regions: inductor cannot compile"):
             run(torch.randn(2, 3, 8, 8))
 

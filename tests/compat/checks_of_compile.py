@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
+import inspect
 from collections.abc import Callable
 from threading import Thread
 from typing import Any
@@ -168,6 +170,19 @@ def _tracing_context() -> bool:
     return compat.TracingContext.try_get() is None and all(
         hasattr(context, name) for name in ("fw_metadata", "output_strides", "fakify_first_call")
     )
+
+
+@expects("tracing", "makes a context current, a copy of another one too")
+def _tracing() -> bool:
+    context = copy.copy(compat.TracingContext(None))
+    with compat.tracing(context):
+        return compat.TracingContext.try_get() is context
+
+
+@expects("inductor_compile", "compiles a GraphModule, with settings of inductor as options")
+def _inductor_compile() -> bool:
+    parameters = inspect.signature(compat.inductor_compile).parameters
+    return list(parameters)[:3] == ["gm", "example_inputs", "options"]
 
 
 @expects("aot_autograd", "passes ATen graphs to fw_compiler, and takes a partition_fn")

@@ -315,6 +315,18 @@ def test_results_do_not_share_memory() -> None:
         assert torch.equal(result, previous)
 
 
+def test_results_are_copied_without_the_threads_of_torch() -> None:
+    x = torch.randn(64, 1024)  # torch copies so many elements in threads
+    program = ortable.export(torch.nn.ReLU(), (x,))
+    program(x)
+    with torch.profiler.profile() as profile:
+        result = program(x)
+    operators = {event.key for event in profile.key_averages()}
+    assert "aten::empty_strided" in operators or "aten::empty_like" in operators
+    assert operators.isdisjoint({"aten::clone", "aten::copy_"})
+    assert torch.equal(result, x.relu())
+
+
 def test_one_tensor_returned_twice_is_one_tensor() -> None:
     def forward(self, x):
         y = x + 1

@@ -162,7 +162,7 @@ def test_a_folder_that_everybody_may_write_is_not_read(tmp_path: Path) -> None:
         assert tune.STORE.load(str(shared), KEY) is None
         decisions = Decisions(["part"], str(shared))
         path = _decision_path(decisions, shared)
-        stored = {"kept": "torch", "onnxruntime": 1, "torch": 1}
+        stored = {"kept": "torch", "seconds": {"onnxruntime": 1, "torch": 1}}
         path.write_text(json.dumps(stored))
         assert decisions.find_decision((1,)) is None
         shared.chmod(0o755)

@@ -263,6 +263,9 @@ NAMES: dict[str, PrivateName] = {
     "tracing": PrivateName(
         "torch._guards:tracing", "function", "compile a graph a second time, with inductor"
     ),
+    "inductor_compile": PrivateName(
+        "torch._inductor:compile", "function", "compile a graph of dynamo with inductor"
+    ),
     "CompileContext": PrivateName(
         "torch._guards:CompileContext", "class", "count how often torch compiled a frame"
     ),

@@ -208,7 +208,7 @@ def _store_weights(conversion: Conversion) -> None:
     record.log_phase("round weights", str(record.weights).partition("\n")[0])
 
 
-_OLDER_OPSET_ADVICE = "What to do: give target_opset={}, or compute this by other operators."
+_ADVICE = "What to do: give target_opset={}, or compute this by other operators."
 
 
 def _write_in_older_opset(conversion: Conversion) -> None:
@@ -232,7 +232,7 @@ def _write_in_older_opset(conversion: Conversion) -> None:
                 raise
             unsupported = UnsupportedCase(error.message)
             refusal = wrap_error(unsupported, node, request.tables.spec_files, builder)
-            raise refusal.with_advice(_OLDER_OPSET_ADVICE.format(request.opset)) from error
+            raise refusal.with_advice(_ADVICE.format(request.opset)) from error
 
 
 def _serialize_model(conversion: Conversion) -> None:

@@ -8,11 +8,10 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
 from torch.fx import GraphModule
 
 from ortable.backend.options import OrtOptions
-from ortable.compat.torch import TracingContext, tracing
+from ortable.compat.torch import TracingContext
 from ortable.errors import FallbackWarning, OptionError
 
 _log = logging.getLogger(__name__)
@@ -41,13 +40,15 @@ def compile_with_inductor(
     Raises:
         OptionError: if inductor failed and option `fallback` is "error".
     """
+    from ortable.compat.torch import inductor_compile, tracing
+
     graph_copy = GraphModule(graph_module, copy.deepcopy(graph_module.graph))
     graph_copy.meta.update(graph_module.meta)
     # AOTAutograd stores the metadata of inductor's graphs in a context of their own
     context = copy.copy(TracingContext.get())
     try:
         with tracing(context):
-            return torch._inductor.compile(graph_copy, list(args), options=_SETTINGS)  # type: ignore[no-any-return]
+            return inductor_compile(graph_copy, list(args), options=_SETTINGS)  # type: ignore[no-any-return]
     except Exception as error:
         reason = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]:.200}"
         message = _FAILED.format(nodes=len(graph_module.graph.nodes), reason=reason)
