@@ -15,7 +15,7 @@ from tests.packaging.files import ROOT
 PAGE = ROOT / "docs" / "performance.md"
 # The benchmark whose results a plot shows.
 TOPICS = {
-    "inference": "backend", "training": "training", "conversion": "conversion",
+    "inference": "backend", "rivals": "rivals", "training": "training", "conversion": "conversion",
     "language-models": "decode",
 }  # fmt: skip
 
