@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ortablegen.language.parse import MAX_CHARACTERS, MAX_LEVELS, python_tree
+from ortablegen.source.diagnostics import Diagnostics
+from ortablegen.source.yaml_source import YMap, YScalar, load
 
 
 @pytest.mark.parametrize(
@@ -27,3 +31,18 @@ def test_what_is_too_much_for_the_parser(text: str, message: str) -> None:
 def test_what_is_not_too_much() -> None:
     assert python_tree("not " * (MAX_LEVELS // 2 - 2) + "x", "eval") is not None
     assert python_tree("x" * MAX_CHARACTERS, "eval") is not None
+
+
+def test_a_position_after_an_escaped_line_break_is_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "given.yaml"
+    path.write_text('- key: "long enough\\rcd(e\n    f) g"\n')
+    (entry,) = load(path, path.name, Diagnostics())
+    assert isinstance(entry, YMap)
+    text = entry.get("key")
+    assert isinstance(text, YScalar) and text.text == "long enough\rcd(e f) g"
+    assert [str(text.at(*position)) for position in ((1, 0), (1, 3), (2, 0), (2, 9))] == [
+        "given.yaml:1:9",
+        "given.yaml:1:12",
+        "given.yaml:2:5",
+        "given.yaml:2:5",
+    ]

@@ -28,7 +28,7 @@ def test_a_part_of_the_derived_samples_equals_eager(request: pytest.FixtureReque
     print(f"part {part.number} of {count}: --derived {part.number} repeats it")
     known = read_known(deviations(entries))
     outcomes = [outcome for _, results in run(entries, 1, part) for outcome in results]
-    assert len(outcomes) > 180
+    assert len(outcomes) > 2 * FORMS
     failures = [failure.line() for failure in known.unknown(outcomes)]
     assert not failures, "\n".join(failures[:40])
 

@@ -62,10 +62,10 @@ class YScalar:
         index = max((n for n, s in enumerate(self.starts) if s[:2] <= (line, column)), default=None)
         if index is None:
             return replace(self.span, column=self.span.column + column)
-        _, first_column, file_column = self.starts[index]
-        return replace(
-            self.span, line=self.span.line + index, column=file_column + column - first_column
-        )
+        text_line, first_column, file_column = self.starts[index]
+        # a line that begins after an escaped line break has no line of its own in the file
+        offset = column - first_column if text_line == line else 0
+        return replace(self.span, line=self.span.line + index, column=file_column + offset)
 
     def is_null(self) -> bool:
         """Whether this is an empty plain scalar, ``null`` or ``~``."""
