@@ -111,7 +111,7 @@ def compare(results: Sequence[np.ndarray], expected: Sequence[np.ndarray], toler
 
 def markdown(outcomes: dict[str, dict[str, str]], opset: int) -> str:
     """Format the number of equal models by runtime, and why the others are not."""
-    names = [runtime.name for runtime in RUNTIMES]
+    names = list(dict.fromkeys(name for row in outcomes.values() for name in row))
     counts = Counter(
         name for row in outcomes.values() for name, outcome in row.items() if outcome == EQUAL
     )
