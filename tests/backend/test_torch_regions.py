@@ -15,9 +15,7 @@ from ortable.backend.autotune import decisions, inductor
 from ortable.backend.options import OrtOptions
 from ortable.compat import torch as compat
 from ortable.errors import FallbackWarning, OptionError
-from tests.backend.against_eager import assert_close
-
-NEEDS_COMPILER = pytest.mark.skipif(not shutil.which("g++"), reason="needs a C++ compiler")
+from tests.backend.against_eager import assert_close, call_until_decided
 
 NEEDS_COMPILER = pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 
@@ -110,11 +108,7 @@ def test_autotune_measures_inductor_for_graphs_of_onnx_runtime(compiled_graphs):
     run, storage = compile_with(net, autotune=True, torch_regions="auto")
     x = torch.randn(2, 4)
     with torch.no_grad():
-        for _ in range(50_000):
-            got = run(x)
-            if not storage["autotune"][0].is_open:
-                break
-        assert_close(got, net(x))
+        assert_close(call_until_decided(run, x, storage), net(x))
         assert_close(run(x), net(x))
     (tuner,) = storage["autotune"]
     assert tuner.decisions[()].seconds.keys() == {"onnxruntime", "torch", "inductor"}

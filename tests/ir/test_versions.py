@@ -14,6 +14,7 @@ from ortable.errors import BuilderError
 from ortable.exporter import arguments
 from ortable.ir import versions
 from ortablegen.language import entries
+from ortablegen.runtime_tables import older_opsets
 from ortablegen.schemas import onnx as schemas
 
 ROOT = Path(__file__).parents[2]
@@ -25,6 +26,7 @@ def test_codegen_has_the_same_range_and_targets():
         versions.ORT_MAX_OPSET,
     )
     assert (None, *entries.TARGETS) == versions.TARGETS
+    assert older_opsets.OLDEST == versions.OLDEST_WRITTEN_OPSET
 
 
 def test_the_range_and_the_targets_are_written_once():

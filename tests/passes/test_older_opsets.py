@@ -187,6 +187,35 @@ def test_onnx_runtime_is_a_target_too():
     program.validate().check()
 
 
+def test_no_default_of_a_newer_attribute_is_lost():
+    """An older operator without the attribute may behave in another way: RoiAlign does."""
+    for operator in {schema.name for schema in onnx.defs.get_all_schemas_with_history()}:
+        since = schemas.since_version(operator, 18)
+        for opset in OLDER_OPSETS if since is not None else ():
+            if since <= opset or schemas.since_version(operator, opset) is None:
+                continue
+            known = onnx.defs.get_schema(operator, opset, "").attributes
+            rows = [row for row in OLDER.get(operator, ()) if opset < row["before"]]
+            for name in schemas.default_attributes(operator, 18).keys() - known.keys():
+                assert rows, (operator, opset, name)
+                writes_all = {"attributes", "body", "lower"} & rows[0].keys()
+                assert writes_all or name in rows[0]["drop"], (operator, opset, name)
+
+
+@pytest.mark.parametrize("mode", ["half_pixel", None])
+def test_a_value_that_came_later_is_refused(mode):
+    builder = GraphBuilder(18)
+    x = builder.make_tensor_input("x", dtypes.float32, (1, 2, 8, 8))
+    rois = builder.make_tensor_input("rois", dtypes.float32, (3, 4))
+    batch = builder.make_tensor_input("batch", dtypes.int64, (3,))
+    result = builder.make_node("RoiAlign", [x, rois, batch], coordinate_transformation_mode=mode)
+    builder.make_tensor_output(result)
+    with pytest.raises(
+        BuilderError, match="coordinate_transformation_mode 'half_pixel' came later"
+    ):
+        older_opsets.write_in_older_opset(builder, 15)
+
+
 def test_every_row_is_of_an_operator_that_changed():
     for operator, rows in OLDER.items():
         since = schemas.since_version(operator, 18)

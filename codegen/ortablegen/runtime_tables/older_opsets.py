@@ -55,7 +55,7 @@ def _plain_value(node: Any) -> Any:
     if isinstance(node, YSeq):
         return [_plain_value(value) for value in node.values]
     assert isinstance(node, YScalar)
-    return node.text if "\n" in node.text else yaml.safe_load(node.text)
+    return yaml.safe_load(node.text) if node.style == "" else node.text
 
 
 def _find_problem(row: Mapping[str, Any]) -> str:

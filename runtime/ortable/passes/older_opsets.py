@@ -17,7 +17,7 @@ from onnx import FunctionProto, NodeProto, parser
 from ortable import dtypes
 from ortable.errors import BuilderError
 from ortable.ir import Graph, casts, schemas
-from ortable.ir.captures import inner_graphs
+from ortable.ir.captures import find_subgraphs
 from ortable.ir.node import Node, fx_node_name
 from ortable.ir.proto.read_model import read_attribute
 from ortable.ir.versions import OLDEST_TARGET_OPSET
@@ -43,7 +43,9 @@ def _change_nodes(graph: Graph, opset: int) -> None:
     nodes, graph.nodes[:] = list(graph.nodes), []
     graph.outdate_uses()
     for node in nodes:
-        for inner in inner_graphs(node) if node.attrs else ():
+        for inner in find_subgraphs(node) if node.attrs else ():
+            if not isinstance(inner, Graph):  # a GraphProto, which passes do not edit
+                raise BuilderError(f"Opset {opset} cannot express a subgraph of {node.op_type}.")
             _change_nodes(inner, opset)
         since = None if node.domain else schemas.since_version(node.op_type, OLDEST_TARGET_OPSET)
         if since is None or since <= opset:
@@ -92,11 +94,12 @@ class _NodeChange:
         """Return the first row of the operator that holds; an empty one if there is none."""
         for row in OLDER.get(self.node.op_type, ()):
             conditions = row.get("when", {}).items()
-            if self.opset < row["before"] and all(self.attribute(k) == v for k, v in conditions):
+            holds = all(self.attribute_value(name) == value for name, value in conditions)
+            if self.opset < row["before"] and holds:
                 return row
         return {}
 
-    def attribute(self, name: str) -> Any:
+    def attribute_value(self, name: str) -> Any:
         """Return the value of an attribute, or its default; None if it has neither."""
         return self.node.attrs.get(name, self.defaults.get(name))
 
@@ -153,11 +156,12 @@ class _NodeChange:
         """Return inputs and attributes without those that are new and have their defaults."""
         inputs, attrs = list(self.node.inputs), dict(self.node.attrs)
         for name, values in row.get("refuse", {}).items():
-            if self.attribute(name) in values:
-                raise self.make_refusal(f"{name} {self.attribute(name)!r} came later")
+            if self.attribute_value(name) in values:
+                raise self.make_refusal(f"{name} {self.attribute_value(name)!r} came later")
         for name, value in row.get("drop", {}).items():
-            if self.attribute(name) == value:
-                attrs.pop(name, None)
+            if self.attribute_value(name) not in (value, None):
+                raise self.make_refusal(f"{name} {self.attribute_value(name)!r} came later")
+            attrs.pop(name, None)
         for name in row.get("attributes", ()):
             assert self.schema is not None
             index = [formal.name for formal in self.schema.inputs].index(name)

@@ -98,16 +98,14 @@ def _make_other_candidates(compilation: Compilation) -> dict[Candidate, Callable
     torch does.
     """
     options, callables = compilation.options, compilation.callables
-    has_session = not _has_no_session(callables)
-    is_region = options.torch_regions != "eager" and _is_work_in_torch(callables)
-    if not (options.autotune is True and (has_session or is_region)) and not (
-        options.torch_regions == "auto" and is_region
-    ):
+    has_session, with_inductor = not _has_no_session(callables), options.torch_regions != "eager"
+    is_tuned = options.autotune is True and (has_session or with_inductor)
+    if not is_tuned and not (options.torch_regions == "auto" and _is_work_in_torch(callables)):
         return {}
     make_others: dict[Candidate, Callable[[], Run]] = {}
     if has_session:
         make_others["torch"] = functools.partial(make_eager_callable, compilation.graph_module)
-    if options.torch_regions != "eager":
+    if with_inductor:
         inductor_run = compile_with_inductor(compilation.graph_module, compilation.args, options)
         if inductor_run is not None:
             make_others["inductor"] = lambda: inductor_run

@@ -183,6 +183,8 @@ def _to_tensor(values: Any, index: int) -> torch.Tensor:
         ctypes.memmove(tensor.data_ptr(), value.data_ptr(), tensor.numel())
         return tensor
     source = tensor_at(values, index)
+    if source.device.type != "cpu":
+        return source.clone()
     tensor = torch.empty_like(source)
     ctypes.memmove(tensor.data_ptr(), source.data_ptr(), source.nbytes)
     return tensor
