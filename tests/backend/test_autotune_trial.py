@@ -203,13 +203,13 @@ def clock(monkeypatch):
     return fake
 
 
-def make_decisions():
-    return Decisions([None], None)
+def make_tuner(ort_run, torch_run, **keywords):
+    return Autotuner(ort_run, {"torch": lambda: torch_run}, Decisions([None], None), **keywords)
 
 
 def test_every_call_runs_one_candidate_once(clock):
     pair = Candidates(clock, 0.01, 0.005)
-    tuner = Autotuner(pair.ort_run, {"torch": lambda: pair.torch_run}, make_decisions())
+    tuner = make_tuner(pair.ort_run, pair.torch_run)
     assert tuner.is_open and tuner.kept is None
     results = [tuner.run(call) for call in range(50)]
     assert [args for _, args in pair.calls] == [(call,) for call in range(50)]
@@ -221,7 +221,7 @@ def test_every_call_runs_one_candidate_once(clock):
 
 def test_an_error_is_that_of_the_candidate_and_nothing_is_run_again(clock):
     pair = Candidates(clock, lambda x: 0.01 / x, 0.005)
-    tuner = Autotuner(pair.ort_run, {"torch": lambda: pair.torch_run}, make_decisions())
+    tuner = make_tuner(pair.ort_run, pair.torch_run)
     with pytest.raises(ZeroDivisionError):
         tuner.run(0)
     assert len(pair.calls) == 1
@@ -230,9 +230,7 @@ def test_an_error_is_that_of_the_candidate_and_nothing_is_run_again(clock):
 
 def test_each_class_of_sizes_has_its_decision(clock):
     pair = Candidates(clock, lambda n: 0.01, lambda n: 0.001 * n)
-    tuner = Autotuner(
-        pair.ort_run, {"torch": lambda: pair.torch_run}, make_decisions(), sizes=[(0, None)]
-    )
+    tuner = make_tuner(pair.ort_run, pair.torch_run, sizes=[(0, None)])
     for _ in range(60):
         for n in (4, 5, 100):
             tuner.run(n)
@@ -246,12 +244,7 @@ def test_each_class_of_sizes_has_its_decision(clock):
 
 def test_more_classes_than_anybody_measures_run_with_onnx_runtime(clock):
     pair = Candidates(clock, 0.01, 0.001)
-    tuner = Autotuner(
-        pair.ort_run,
-        {"torch": lambda: pair.torch_run},
-        make_decisions(),
-        sizes=[(0, None), (1, None)],
-    )
+    tuner = make_tuner(pair.ort_run, pair.torch_run, sizes=[(0, None), (1, None)])
     for _ in range(20):
         for n in range(12):
             for k in range(12):
@@ -262,7 +255,7 @@ def test_more_classes_than_anybody_measures_run_with_onnx_runtime(clock):
 
 def test_parts_are_measured_before_the_whole(clock):
     inner = Candidates(clock, 0.01, 0.005)
-    part = Autotuner(inner.ort_run, {"torch": lambda: inner.torch_run}, make_decisions())
+    part = make_tuner(inner.ort_run, inner.torch_run)
     outer = Candidates(clock, 0.0, 1.0)
     calls = []
 
@@ -270,9 +263,7 @@ def test_parts_are_measured_before_the_whole(clock):
         calls.append("onnxruntime")
         return part.run()
 
-    tuner = Autotuner(
-        run_ort, {"torch": lambda: outer.torch_run}, make_decisions(), inner=lambda: [part]
-    )
+    tuner = make_tuner(run_ort, outer.torch_run, inner=lambda: [part])
     while part.is_open:
         tuner.run()
     assert not outer.calls
@@ -291,9 +282,7 @@ def test_calls_at_the_same_time_do_not_count(clock):
             entered.set()
             leave.wait(10)
 
-    tuner = Autotuner(
-        run_ort, {"torch": lambda: lambda wait: calls.append("torch")}, make_decisions()
-    )
+    tuner = make_tuner(run_ort, lambda wait: calls.append("torch"))
     first = threading.Thread(target=tuner.run, args=(True,))
     first.start()
     entered.wait(10)

@@ -15,11 +15,11 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 import yaml
+from torch.utils._pytree import tree_leaves
 
 import ortable
 from benchmarks.models.architectures import ARCHITECTURES, build_architecture
@@ -66,9 +66,11 @@ def check_model(name: str, opset: int, runtimes: Sequence[Runtime]) -> dict[str,
         )
     with torch.no_grad():
         expected = module(*args, **kwargs)
-    leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(expected) if leaf is not None]
-    arrays = [leaf.detach().numpy() for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    inputs = program_inputs(program, args, kwargs)
+    leaves = [leaf for leaf in tree_leaves(expected) if isinstance(leaf, torch.Tensor)]
+    arrays = [leaf.detach().numpy() for leaf in leaves]
+    given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+    pairs = zip(program.input_names, given, strict=True)
+    inputs = {input_name: tensor.detach().numpy() for input_name, tensor in pairs}
     outcomes = {}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -81,18 +83,6 @@ def check_model(name: str, opset: int, runtimes: Sequence[Runtime]) -> dict[str,
                 continue
             outcomes[runtime.name] = compare(results, arrays, architecture.tolerance)
     return outcomes
-
-
-def program_inputs(
-    program: ortable.OnnxProgram, args: Sequence[Any], kwargs: dict[str, Any]
-) -> dict[str, np.ndarray]:
-    """Return the arrays of a call by the names of the ONNX inputs."""
-    leaves = torch.utils._pytree.tree_leaves((tuple(args), kwargs))
-    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    return {
-        name: tensor.detach().numpy()
-        for name, tensor in zip(program.input_names, tensors, strict=True)
-    }
 
 
 def compare(results: Sequence[np.ndarray], expected: Sequence[np.ndarray], tolerance: float) -> str:
@@ -131,8 +121,7 @@ def markdown(outcomes: dict[str, dict[str, str]], opset: int) -> str:
 def main() -> int:
     options = parse()
     warnings.simplefilter("ignore")
-    has_node = shutil.which("node") is not None and shutil.which("npm") is not None
-    with_node = has_node and not options.bounded
+    with_node = all(map(shutil.which, ("node", "npm"))) and not options.bounded
     runtimes = [runtime for runtime in RUNTIMES if with_node or not runtime.is_node]
     for runtime in runtimes:
         install(runtime)

@@ -23,22 +23,17 @@ SECONDS = 300
 
 @dataclass(frozen=True)
 class Runtime:
-    """A runtime: its packages with versions, and the script that runs a model."""
+    """A runtime and its packages with versions; `is_node` says that they are node's."""
 
     name: str
     packages: tuple[str, ...]
-    script: str
-
-    @property
-    def is_node(self) -> bool:
-        """Whether node runs the script."""
-        return self.script.endswith(".js")
+    is_node: bool = False
 
 
 RUNTIMES = (
-    Runtime("openvino", ("openvino==2026.4.1", "openvino-telemetry==2025.2.0"), "run_openvino.py"),
-    Runtime("tract", ("tract==0.23.9",), "run_tract.py"),
-    Runtime("onnxruntime-web", ("onnxruntime-web@1.30.0",), "run_web.js"),
+    Runtime("openvino", ("openvino==2026.4.1", "openvino-telemetry==2025.2.0")),
+    Runtime("tract", ("tract==0.23.9",)),
+    Runtime("onnxruntime-web", ("onnxruntime-web@1.30.0",), is_node=True),
 )
 
 
@@ -72,12 +67,13 @@ def run_model(runtime: Runtime, folder: Path, inputs: Mapping[str, np.ndarray]) 
         path.unlink()
     write_inputs(folder, inputs)
     target = FOLDER / runtime.name
-    program = ["node"] if runtime.is_node else [sys.executable]
+    script = HERE / ("run_web.js" if runtime.is_node else "run_python.py")
+    program = ["node", script] if runtime.is_node else [sys.executable, script, runtime.name]
     variable = "NODE_PATH" if runtime.is_node else "PYTHONPATH"
     location = target / "node_modules" if runtime.is_node else target
     try:
         process = subprocess.run(
-            [*program, str(HERE / runtime.script), str(folder)],
+            [*program, folder],
             env={**os.environ, variable: str(location)},
             capture_output=True,
             text=True,

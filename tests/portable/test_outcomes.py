@@ -23,10 +23,7 @@ from .runtimes import RUNTIMES, error_text, read_results, write_inputs
 )
 def test_results_are_compared_by_shape_and_value(result, outcome):
     assert compare([result], [np.array([1.0, 2.0])], 1e-4) == outcome
-
-
-def test_the_number_of_results_counts():
-    assert compare([], [np.zeros(1)], 1e-4) == "differs: 0 results, not 1"
+    assert compare([result] * 2, [result], 1e-4) == "differs: 2 results, not 1"
 
 
 def test_an_error_is_told_without_its_frames():
@@ -59,7 +56,7 @@ def test_inputs_and_results_go_through_files(tmp_path):
         assert result.dtype == array.dtype and np.array_equal(result, array)
 
 
-def test_every_runtime_has_a_pinned_package_and_a_script():
+def test_every_runtime_has_pinned_packages():
     for runtime in RUNTIMES:
         assert all("==" in package or "@" in package for package in runtime.packages)
     assert set(EXPECTED) <= {runtime.name for runtime in RUNTIMES}
