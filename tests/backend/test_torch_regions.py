@@ -119,8 +119,7 @@ def test_a_graph_of_sessions_is_left_to_onnx_runtime(compiled_graphs):
     net = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 3)).eval()
     run, storage = compile_with(net, torch_regions="inductor")
     with torch.no_grad():
-        x = torch.randn(2, 4)
-        assert_close(run(x), net(x))
+        assert_close(run(torch.ones(2, 4)), net(torch.ones(2, 4)))
     assert not compiled_graphs and "autotune" not in storage
 
 
