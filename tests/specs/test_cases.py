@@ -117,7 +117,7 @@ ROTATION_SEED = rotation_seed()
 OLDER_OPSETS = range(OLDEST_WRITTEN_OPSET, FLOOR)
 # ONNX operators that have no form before an opset, which refuses the sample calls that need them
 REFUSED_BEFORE = {
-    "BitwiseAnd": 18, "BitwiseOr": 18, "BitwiseXor": 18, "Col2Im": 18, "DFT": 17,
+    "BitwiseAnd": 18, "BitwiseOr": 18, "BitwiseXor": 18, "Col2Im": 18, "DFT": 17, "RoiAlign": 16,
     "Reshape": 14,  # to a shape that may have a size of 0
     "ScatterElements": 18, "ScatterND": 18,  # sums before 16, maxima and minima before 18
 }  # fmt: skip
