@@ -672,6 +672,7 @@ COVERAGE: tuple[
     ('aten::mul.Scalar', 'aten::mul.Tensor', '18', 'f32 i64 b', False, 3, 0, '', '', '', ''),
     ('aten::mul.Tensor', '', '18', 'f32 f64 f16 bf16 i64 i8 b c64', True, 3, 0, '1 10 4', '', '395/395', '46/46'),
     ('aten::multi_margin_loss', '', '18', 'f32 i64', True, 2, 1, '1 6', '', '14/14', '4/4'),
+    ('aten::multi_margin_loss_backward', '', '18', 'f32 i64', False, 1, 0, '', '', '', ''),
     ('aten::multilabel_margin_loss', '', '18', 'f32 i64', False, 2, 1, '1 1', '', '10/10', '4/4'),
     ('aten::multilabel_margin_loss_backward', '', '', '', False, 0, 0, '', '', '', ''),
     ('aten::multilabel_margin_loss_forward', '', '18', 'f32 i64', True, 2, 1, '1 6', '', '', ''),

@@ -597,3 +597,53 @@ def _saved_tensors_hooks() -> bool:
     with torch.autograd.graph.saved_tensors_hooks(*pair):
         inside = compat.saved_tensors_hooks(True)
     return inside == pair and compat.saved_tensors_hooks(True) is None
+
+
+# Specifications of dynamic shapes
+def _shapes_spec() -> Any:
+    specs = compat.dynamic_spec
+    rows = specs.ShapeVar("rows", min=2)
+    params = {"x": specs.TensorSpec([rows, None]), "*args": [None], "**kwargs": {"y": 3}}
+    return specs.ShapesSpec(params, assumptions=[rows % 2 == 0])
+
+
+def _attached_spec() -> bool:
+    class Decorated(torch.nn.Module):
+        forward = compat.dynamic_spec.dynamic_spec({"x": None})(lambda self, x: x)
+
+    forward = compat.without_shapes_spec(Decorated().forward)
+    attached = compat.attached_shapes_spec(Decorated())
+    return (
+        compat.attached_shapes_spec(ADD) is None
+        and isinstance(attached, compat.dynamic_spec.ShapesSpec)
+        and not hasattr(forward, "_dynamic_spec")
+        and forward(2) == 2
+    )
+
+
+expect(
+    "dynamic_spec",
+    "makes variables, whose symbols are named NAME#NUMBER, with min, max and arithmetic",
+    lambda: str(compat.dynamic_spec.ShapeVar("rows", min=2).node.expr).startswith("rows#"),
+)
+expect(
+    "shapes_spec_parts",
+    "returns named, positional and keyword entries and the assumptions",
+    lambda: [len(part) for part in compat.shapes_spec_parts(_shapes_spec())] == [1, 1, 1, 1],
+)
+expect(
+    "spec_children",
+    "returns the entries of each container",
+    lambda: (
+        compat.spec_children(compat.dynamic_spec.SeqSpec([3, None])) == [3, None]
+        and compat.spec_children(compat.dynamic_spec.TensorSpec([3, None])) == [3, None]
+        and compat.spec_children(compat.dynamic_spec.DictSpec({"k": 3})) == {"k": 3}
+        and compat.spec_children(compat.dynamic_spec.ObjectSpec({"k": 3})) == {"k": 3}
+    ),
+)
+for _name in ("attached_shapes_spec", "without_shapes_spec"):
+    expect(
+        _name,
+        "reads, or leaves out, what @dynamic_spec attached (torch before 2.15 has no decorator)",
+        lambda: not hasattr(compat.dynamic_spec, "dynamic_spec") or _attached_spec(),
+    )

@@ -7,7 +7,7 @@ from ortable.dispatch import DataCheck
 from ortable.errors import UnsupportedCase
 from ortable.inference import promote_to_float
 from ortable.lowerings.loss import multilabel_margin
-from ortable.prelude.facts import axes_of, dim_of, dtype_of, rank_of
+from ortable.prelude.facts import axes_of, dim_of, dtype_of, rank_of, shape_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import promote_values
 from ortable.prelude.reductions import loss_reduced, power_norm
@@ -64,6 +64,25 @@ def aten_multi_margin_loss(graph: Graph, res: ResultSpec, self: Result, target: 
     heavy = graph.make_node('Mul', [lost, graph.make_node('Gather', [weight, own], axis=0)]) if weight is not None else lost
     total = graph.make_node('Div', [summed_over(graph, heavy, [1], False), const(graph, count, dtype)])
     return loss_reduced(graph, total, reduction)
+
+
+def aten_multi_margin_loss_backward(graph: Graph, res: ResultSpec, grad_output: Result, self: Result, target: Result, p: Scalar, margin: Scalar, weight: Result | None = None, reduction: Int = 1) -> Result:
+    """aten::multi_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, Scalar p, Scalar margin, Tensor? weight=None, int reduction=1) -> Tensor"""
+    dtype = dtype_of(graph, self)
+    rows = dim_of(graph, target, 0) if rank_of(graph, target) > 0 else 1
+    count = dim_of(graph, self, -1) if rank_of(graph, self) > 0 else 1
+    x = reshape_to(graph, self, [rows, count])
+    own = unsqueezed(graph, reshape_to(graph, target, [rows]), [1])
+    gap = graph.make_node('Add', [graph.make_node('Sub', [const(graph, margin, dtype), graph.make_node('GatherElements', [x, own], axis=1)]), x])
+    mine = graph.make_node('Equal', [own, iota(graph, 0, count, 1)])
+    lost = graph.make_node('And', [graph.make_node('Not', [mine]), graph.make_node('Greater', [gap, const(graph, 0, dtype)])])
+    slope = graph.make_node('Mul', [gap, const(graph, 2, dtype)]) if p == 2 else const(graph, 1, dtype)
+    heavy = graph.make_node('Mul', [slope, graph.make_node('Gather', [weight, own], axis=0)]) if weight is not None else slope
+    moved = graph.make_node('Where', [lost, graph.make_node('Div', [heavy, const(graph, count, dtype)]), const(graph, 0, dtype)])
+    pulled = graph.make_node('Neg', [summed_over(graph, moved, [1], True)])
+    mean = graph.make_node('Div', [grad_output, const(graph, rows, dtype)]) if reduction == 1 else grad_output
+    spread = reshape_to(graph, mean, [rows, 1]) if reduction == 0 and rank_of(graph, grad_output) > 0 else mean
+    return reshape_to(graph, graph.make_node('Mul', [graph.make_node('Where', [mine, pulled, moved]), spread]), shape_of(graph, self))
 
 
 def aten_multilabel_margin_loss(graph: Graph, res: ResultSpec, self: Result, target: Result, reduction: Int = 1) -> Result:
@@ -141,6 +160,10 @@ def rule_aten_margin_ranking_loss(graph: Graph, input1: Result, input2: Result, 
 
 def rule_aten_multi_margin_loss(graph: Graph, self: Result, target: Result, p: Scalar = 1, margin: Scalar = 1, weight: Result | None = None, reduction: Int = 1) -> Rules:
     return ((dtype_or_none(graph, self), None),)
+
+
+def rule_aten_multi_margin_loss_backward(graph: Graph, grad_output: Result, self: Result, target: Result, p: Scalar, margin: Scalar, weight: Result | None = None, reduction: Int = 1) -> Rules:
+    return ((dtype_or_none(graph, self), shape_or_none(graph, self)),)
 
 
 def rule_aten_multilabel_margin_loss(graph: Graph, self: Result, target: Result, reduction: Int = 1) -> Rules:

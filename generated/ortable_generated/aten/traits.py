@@ -123,6 +123,7 @@ METADATA_ONLY: set[str] = {
 NEVER_DECOMPOSE: set[str] = {
     "aten::_upsample_nearest_exact2d",
     "aten::_upsample_nearest_exact2d.vec",
+    "aten::multi_margin_loss",
     "aten::multilabel_margin_loss_forward",
     "aten::signbit",
     "aten::upsample_nearest2d",

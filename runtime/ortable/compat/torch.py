@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from torch._ops import HigherOrderOperator, OperatorBase, OpOverload, OpOverloadPacket
     from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
     from torch.fx import _pytree as fx_pytree
+    from torch.fx.experimental import dynamic_spec
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch.fx.graph import _BoxedCodeGen as BoxedCodeGen
     from torch.fx.graph import _PyTreeCodeGen as PyTreeCodeGen
@@ -154,6 +155,11 @@ NAMES: dict[str, PrivateName] = {
     ),
     "make_fx": PrivateName(
         "torch.fx.experimental.proxy_tensor:make_fx", "function", "trace a function to a graph"
+    ),
+    "dynamic_spec": PrivateName(
+        "torch.fx.experimental.dynamic_spec",
+        "module",
+        "state the shapes of an observed module as torch's ShapesSpec",
     ),
     "get_proxy_mode": PrivateName(
         "torch.fx.experimental.proxy_tensor:get_proxy_mode",
@@ -572,6 +578,38 @@ def codegen_of(graph: Any) -> Any:
 def symbol_of(size: Any) -> Any:
     """Return the expression of a symbolic size as traced, before torch unified it with another."""
     return getattr(size.node, "_expr", size.node.expr)
+
+
+def shapes_spec_parts(spec: Any) -> tuple[dict[str, Any], list[Any], dict[str, Any], list[Any]]:
+    """Return the entries of a ShapesSpec: named, for ``*args``, for ``**kwargs``; assumptions."""
+    params = spec._params
+    if params is None:
+        return {}, [], {}, list(spec._assumptions)
+    named, positional, keywords = params._named_args, params._varargs, params._varkw
+    return dict(named), list(positional or ()), dict(keywords or {}), list(spec._assumptions)
+
+
+def spec_children(spec: Any) -> dict[Any, Any] | list[Any]:
+    """Return the entries of a DictSpec, ObjectSpec, SeqSpec or TensorSpec."""
+    if isinstance(spec, dynamic_spec.SeqSpec):
+        return list(spec._entries)
+    return list(spec) if isinstance(spec, dynamic_spec.TensorSpec) else dict(spec.items())
+
+
+def attached_shapes_spec(module: Any) -> Any:
+    """Return the ShapesSpec that ``@dynamic_spec`` attached to forward, from 2.15 on; else None."""
+    return getattr(getattr(module, "forward", None), "_dynamic_spec", None)
+
+
+def without_shapes_spec(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function without the ShapesSpec that ``@dynamic_spec`` attached to it."""
+
+    @functools.wraps(forward)
+    def call_forward(*args: Any, **kwargs: Any) -> Any:
+        return forward(*args, **kwargs)
+
+    vars(call_forward).pop("_dynamic_spec", None)
+    return call_forward
 
 
 def marked_symbols(shape_env: Any) -> set[Any]:

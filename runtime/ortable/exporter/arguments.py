@@ -31,8 +31,9 @@ from ortable.exporter.frontend.export_request import (
 )
 from ortable.exporter.frontend.module_calls import function_choices
 from ortable.exporter.functions.custom_operators import FunctionBodies
-from ortable.exporter.signature.dynamic_shapes import AdditionalInputs, resolve_dynamic_shapes
+from ortable.exporter.signature.dynamic_shapes import AdditionalInputs
 from ortable.exporter.signature.outputs import checked_call
+from ortable.exporter.signature.shapes_spec import resolve_dynamic_shapes
 from ortable.interpreter.calls import Dispatcher
 from ortable.interpreter.diagnostics.advice import advise_errors
 from ortable.interpreter.tables import generated_tables
@@ -169,6 +170,7 @@ def checked_request(
     mod = _checked_model(load_program(mod))
     args, kwargs = checked_call(args, kwargs, mod)
     shapes = values["dynamic_shapes"]
+    dynamic_shapes, assumptions = resolve_dynamic_shapes(shapes, mod, args, kwargs)
     max_inline_bytes = values["external_threshold"] if values["large_model"] else None
     tables = generated_tables()
     if "custom_ops" in options.functions:
@@ -177,12 +179,13 @@ def checked_request(
         mod,
         args,
         kwargs,
-        resolve_dynamic_shapes(shapes, mod, args, kwargs),
+        dynamic_shapes,
         options,
         tables,
         dispatcher,
         ExportRecord(verbose=values["verbose"], progress=options.progress),
         extra_inputs=shapes if isinstance(shapes, AdditionalInputs) else None,
+        assumptions=assumptions,
         opsets=opsets,
         target=target,
         passes=passes,

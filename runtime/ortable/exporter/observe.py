@@ -39,6 +39,7 @@ from ortable.exporter.observation.runners import CompiledRunner, ProgramRunner, 
 from ortable.exporter.program import OnnxProgram, largest_sizes, make_runner, refuse_empty
 from ortable.exporter.signature import dynamic_shapes as shapes
 from ortable.exporter.signature.dimension_names import caller_stack_level
+from ortable.exporter.signature.shapes_spec import make_shapes_spec
 from ortable.exporter.to_onnx import export
 
 _DEFAULT_KEEP = 8
@@ -140,6 +141,16 @@ class Observation:
         normalized = shapes.normalize_shapes(requested, get_arguments(self.model, call))
         assert isinstance(normalized, dict)
         return normalized
+
+    @property
+    def shapes_spec(self) -> Any:
+        """The same dynamic shapes as torch's ShapesSpec, which prints as a list of variables.
+
+        From torch 2.15 on, ``torch.compile(model, dynamic_shapes=seen.shapes_spec)`` and
+        ``torch.export.export`` take it. Raises the errors of ``dynamic_shapes``.
+        """
+        arguments = get_arguments(self.model, self._example_call())
+        return make_shapes_spec(self.dynamic_shapes, self.model, arguments)
 
     @property
     def example(self) -> tuple[tuple[Any, ...], dict[str, Any]]:

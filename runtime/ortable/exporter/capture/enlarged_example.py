@@ -16,7 +16,7 @@ from torch.export import Dim
 
 from ortable.compat.torch import pytree
 from ortable.errors import BuilderError
-from ortable.exporter.frontend.export_request import Request
+from ortable.exporter.frontend.export_request import Assumption, Request
 from ortable.exporter.frontend.module_state import module_tensors
 from ortable.exporter.signature import dynamic_shapes as shapes
 from ortable.exporter.signature.dynamic_shapes import Hint, Leaf, NamedHint, evaluate_dim_expression
@@ -67,7 +67,8 @@ def make_enlarged_requests(request: Request) -> Iterator[Request]:
         return
     tried: list[dict[_Axis, int]] = []
     for separate, all_axes in _GROUPINGS:
-        sizes = _enlarged_sizes(axes, _sizes_in_use(request, leaves), separate, all_axes)
+        in_use = _sizes_in_use(request, leaves)
+        sizes = _enlarged_sizes(axes, in_use, separate, all_axes, request.assumptions)
         if not sizes or sizes in tried:
             continue
         tried.append(sizes)
@@ -99,9 +100,16 @@ def _sizes_in_use(request: Request, leaves: Iterable[Any]) -> set[int]:
 
 
 def _enlarged_sizes(
-    axes: Sequence[_Axis], in_use: set[int], separate: bool, all_axes: bool
+    axes: Sequence[_Axis],
+    in_use: set[int],
+    separate: bool,
+    all_axes: bool,
+    assumptions: Sequence[Assumption],
 ) -> dict[_Axis, int]:
-    """Choose sizes of the enlarged dimensions; empty if a derived dimension has no valid size."""
+    """Choose sizes of the enlarged dimensions.
+
+    The result is empty if a derived dimension has no valid size or an assumption does not hold.
+    """
     groups: dict[Any, list[_Axis]] = {}
     for axis in axes:
         if axis.name is not None:
@@ -116,7 +124,10 @@ def _enlarged_sizes(
         if size < 2 and any(axis.axis is not None for axis in members):
             largest = min(axis.max_size for axis in members)
             unused_sizes = (
-                candidate for candidate in range(2, largest + 1) if candidate not in used_sizes
+                candidate
+                for candidate in range(2, largest + 1)
+                if candidate not in used_sizes
+                and all(assumption.holds({str(key): candidate}) for assumption in assumptions)
             )
             enlarged = next(unused_sizes, 2)
             if enlarged <= largest:
@@ -132,7 +143,7 @@ def _enlarged_sizes(
                 return {}
             if derived != axis.size:
                 sizes[axis] = derived
-    return sizes
+    return sizes if all(assumption.holds(by_name) for assumption in assumptions) else {}
 
 
 def _is_auto(dim: Any) -> bool:

@@ -68,7 +68,7 @@ def build_program(exported: ExportedProgram, request: Request) -> Program:
     _label_outputs(program, exported)
     requested = get_requested_dims(program, exported, request)
     name_dimensions(program, requested)
-    program.guards = find_guards(exported, requested)
+    program.guards = find_guards(exported, requested, request.assumptions)
     return program
 
 
@@ -88,7 +88,7 @@ def add_guards(program: Program, parts: Sequence[ExportedProgram], request: Requ
     }
     reported = {(guard.text, guard.line) for guard in program.guards}
     for part in parts:
-        for guard in find_guards(part, requested):
+        for guard in find_guards(part, requested, request.assumptions):
             free = {str(symbol) for symbol in getattr(guard.condition, "free_symbols", ())}
             if free - input_symbols:
                 raise ExportError(f"a path of the model holds only for sizes with {guard}")

@@ -40,6 +40,51 @@ def is_implied(expression: Any, ranges: Mapping[Any, Range]) -> bool:
     return _holds_by_intervals(expression, difference, ranges) or _holds_by_algebra(expression)
 
 
+def assume_conditions(
+    expression: Any, conditions: Sequence[Any], ranges: Mapping[Any, Range]
+) -> tuple[Any, dict[Any, Range]]:
+    """Return an expression and ranges in which the conditions are applied, for `is_implied`.
+
+    A remainder of 0 makes a size a multiple, an equality replaces a size, and a bound narrows a
+    range: under ``Mod(s0, 4) == 0`` the expression ``Mod(s0, 2) == 0`` becomes true. The expression
+    becomes true if it is one of the conditions. Other conditions are not applied.
+    """
+    import sympy
+
+    narrowed = dict(ranges)
+    for condition in conditions:
+        if expression == condition or expression == getattr(condition, "reversed", None):
+            return sympy.true, narrowed
+        if not isinstance(condition, sympy.core.relational.Relational):
+            continue
+        left, right = condition.lhs, condition.rhs
+        if isinstance(condition, sympy.Eq):
+            replacement = _solve_equality(left, right) or _solve_equality(right, left)
+            if replacement is not None:
+                expression = expression.subs(*replacement)
+        elif left.is_Symbol and right.is_Integer and not isinstance(condition, sympy.Ne):
+            lower, upper = narrowed.get(left, (2, None))
+            step, bound = int(isinstance(condition, (sympy.Gt, sympy.Lt))), int(right)
+            if isinstance(condition, (sympy.Ge, sympy.Gt)):
+                lower = max(lower, bound + step)
+            else:
+                upper = min(bound - step, bound if upper is None else upper)
+            narrowed[left] = (lower, upper)
+    return expression, narrowed
+
+
+def _solve_equality(side: Any, other: Any) -> tuple[Any, Any] | None:
+    """Return a symbol and its value where ``side`` is ``other``; None if it is not solved."""
+    import sympy
+
+    if side.is_Symbol and side not in other.free_symbols:
+        return side, other
+    if type(side).__name__.endswith("Mod") and other == 0 and side.args[0].is_Symbol:
+        multiple = sympy.Symbol(f"{side.args[0]}_multiple", integer=True, positive=True)
+        return side.args[0], side.args[1] * multiple
+    return None
+
+
 def _holds_by_intervals(expression: Any, difference: Any, ranges: Mapping[Any, Range]) -> bool:
     """Whether the interval of the relation or of its sides' difference proves the relation."""
     import sympy

@@ -22,8 +22,8 @@ import math
 import random
 import re
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,12 @@ from torch.export import Dim, ExportedProgram, graph_signature
 
 from ortable.compat.torch import guards_code, pytree, symbol_of
 from ortable.errors import ExportError
-from ortable.exporter.frontend.export_request import Guard, UserLine
-from ortable.exporter.signature.dimension_names import caller_stack_level
+from ortable.exporter.frontend.export_request import Assumption, Guard, UserLine
+from ortable.exporter.signature.dimension_names import (
+    caller_stack_level,
+    format_condition,
+    simplify_python,
+)
 from ortable.exporter.signature.dynamic_shapes import Leaf, NamedHint, combine_values
 
 from .export_failures import (
@@ -43,7 +47,7 @@ from .export_failures import (
     is_user_file,
     line_from_location,
 )
-from .guard_proofs import Range, is_implied
+from .guard_proofs import Range, assume_conditions, is_implied
 from .pt2_validation import is_arithmetic
 
 # Sizes at which a guard is tried, in addition to sizes near the guard's numbers.
@@ -81,21 +85,31 @@ class _Size:
     largest: int | None
 
 
-def find_guards(exported: ExportedProgram, requested: Sequence[Leaf] | None) -> list[Guard]:
-    """Return the guards to report, in the order in which torch recorded them.
+def find_guards(
+    exported: ExportedProgram,
+    requested: Sequence[Leaf] | None,
+    assumptions: Sequence[Assumption] = (),
+) -> list[Guard]:
+    """Return the guards to report, in the order in which torch recorded them, then stated ones.
 
     For a saved program, which has the text of its guards only, the shortest text comes first.
     ``exported`` is the program from torch, ``requested`` the requested dimensions of each input.
+    Guards that the assumptions imply are left out.
     """
     inputs = _user_inputs(exported)
     environment = _shape_env(inputs)
+    sizes = _sizes_by_symbol(inputs, requested)
+    stated = [*_assumed_guards(assumptions, sizes), *_asserted_guards(exported, inputs, sizes)]
     if _is_captured_here(environment):
-        return _collect_guards(inputs, environment, requested, 0, _symbols_of_dims(environment))
-    input_paths = _input_paths(exported, [name for name, _ in inputs])
-    guard_texts = guards_code(exported)
-    return _unique_guards(
-        _from_code(text, input_paths, inputs) for text in sorted(guard_texts, key=len)
-    )
+        checked = _symbols_of_dims(environment)
+        guards = _collect_guards(inputs, environment, requested, 0, checked, stated)
+    else:
+        input_paths = _input_paths(exported, [name for name, _ in inputs])
+        guard_texts = guards_code(exported)
+        guards = _unique_guards(
+            _from_code(text, input_paths, inputs) for text in sorted(guard_texts, key=len)
+        )
+    return _unique_guards([*guards, *stated])
 
 
 def count_guards(exported: ExportedProgram) -> int:
@@ -121,13 +135,14 @@ def _collect_guards(
     requested: Sequence[Leaf] | None,
     start: int,
     checked: Collection[str],
+    stated: Sequence[Guard] = (),
 ) -> list[Guard]:
     """Return torch's guards from index ``start`` on; for ``checked`` see `_from_expression`."""
-    sizes = _sizes_by_symbol(
-        inputs, requested if requested is not None and len(requested) == len(inputs) else None
-    )
+    sizes = _sizes_by_symbol(inputs, requested)
     guards = list(getattr(environment, "guards", ()))[start:]
-    return _unique_guards(_from_expression(guard, environment, sizes, checked) for guard in guards)
+    return _unique_guards(
+        _from_expression(guard, environment, sizes, checked, stated) for guard in guards
+    )
 
 
 def _unique_guards(guards: Iterable[Guard | None]) -> list[Guard]:
@@ -179,6 +194,8 @@ def _sizes_by_symbol(
 ) -> dict[str, _Size]:
     """Return the sizes that are a single symbol, by the name of the symbol."""
     sizes: dict[str, _Size] = {}
+    if requested is not None and len(requested) != len(inputs):
+        requested = None
     for index, (name, value) in enumerate(inputs):
         dims = requested[index].dims() if requested is not None else {}
         for text, axis, size in _dynamic_axes(name, value):
@@ -196,15 +213,7 @@ def get_size_ranges(
     exported: ExportedProgram, requested: Sequence[Leaf] | None
 ) -> dict[Any, Range]:
     """Return the requested range of each symbol that is a size of an input, by default from 2."""
-    inputs = _user_inputs(exported)
-    sizes = _sizes_by_symbol(
-        inputs, requested if requested is not None and len(requested) == len(inputs) else None
-    )
-    return {
-        size.final: (2 if size.smallest is None else size.smallest, size.largest)
-        for size in sizes.values()
-        if getattr(size.final, "is_Symbol", False)
-    }
+    return _final_ranges(_sizes_by_symbol(_user_inputs(exported), requested))
 
 
 def _dim_name(dim: Any) -> str | None:
@@ -266,11 +275,16 @@ def _source_names(environment: Any) -> dict[str, list[str]]:
 
 
 def _from_expression(
-    guard: Any, environment: Any, sizes: Mapping[str, _Size], checked: Collection[str]
+    guard: Any,
+    environment: Any,
+    sizes: Mapping[str, _Size],
+    checked: Collection[str],
+    stated: Sequence[Guard],
 ) -> Guard | None:
     """Return a `Guard` for one of torch's guards, or None if it need not be reported.
 
-    ``checked`` has the symbols whose conditions torch.export compared with the request.
+    ``checked`` has the symbols whose conditions torch.export compared with the request; ``stated``
+    are conditions that hold for every call.
     """
     expression, line = guard.expr, _user_line(guard)
     is_number_fixed = line is None and _makes_number_constant(expression)
@@ -287,6 +301,20 @@ def _from_expression(
     if is_implied(unified, ranges) or (use_trials and _holds_at_trials(unified, ranges)):
         return None
     final = environment.replace(expression)
+    stated_conditions = [condition.condition for condition in stated]
+    if stated and is_implied(*assume_conditions(final, stated_conditions, _final_ranges(sizes))):
+        return None
+    return _make_guard(expression, final, line, sizes)
+
+
+def _make_guard(
+    expression: Any,
+    final: Any,
+    line: UserLine | None,
+    sizes: Mapping[str, _Size],
+    is_stated: bool = False,
+) -> Guard:
+    """Make a guard; ``final`` is the condition in terms of the symbols of the program."""
 
     def is_met(values: Mapping[str, int]) -> bool:
         try:
@@ -298,7 +326,60 @@ def _from_expression(
         return value != False  # noqa: E712  (sympy's, or a relation with free symbols)
 
     texts = {name: size.name or size.text for name, size in sizes.items()}
-    return Guard(_format_condition(_without_minus(expression), texts), line, is_met, final)
+    text = format_condition(_without_minus(expression), texts)
+    return Guard(text, line, is_met, final, is_stated)
+
+
+def _assumed_guards(
+    assumptions: Sequence[Assumption], sizes: Mapping[str, _Size]
+) -> Iterator[Guard]:
+    """Yield the caller's assumptions as conditions on the symbols of the program."""
+    final_by_name: dict[str, Any] = {}
+    for size in sizes.values():
+        if size.name is not None:
+            final_by_name.setdefault(size.name, size.final)
+    for assumption in assumptions:
+        symbols = assumption.expression.free_symbols
+        final = assumption.expression.subs({s: final_by_name[str(s)] for s in symbols})
+        yield replace(_make_guard(final, final, None, sizes, True), text=assumption.text)
+
+
+def _asserted_guards(
+    exported: ExportedProgram, inputs: Sequence[tuple[str, Any]], sizes: Mapping[str, _Size]
+) -> Iterator[Guard]:
+    """Yield the conditions on sizes of inputs that the program asserts when it runs.
+
+    torch.export writes such assertions for unbacked sizes and with
+    ``prefer_deferred_runtime_asserts_over_guards``. Bounds of one size are ranges of the program
+    and are left out, as are conditions that hold for all sizes from 2 on.
+    """
+    symbols, ranges = {size.final for size in sizes.values()}, _final_ranges(sizes)
+    for node in exported.graph.find_nodes(
+        op="call_function", target=torch.ops.aten._assert_scalar.default
+    ):
+        condition = getattr(getattr(node.args[0], "meta", {}).get("val"), "node", None)
+        final = getattr(condition, "expr", None)
+        free: set[Any] = getattr(final, "free_symbols", set())
+        if free and free <= symbols and not _is_bound(final) and not is_implied(final, ranges):
+            yield _make_guard(final, final, None, sizes, True)
+
+
+def _is_bound(condition: Any) -> bool:
+    """Whether a relation compares one size, or a multiple of it, with a number by order."""
+    import sympy
+
+    sides = getattr(condition, "args", ())
+    return isinstance(condition, (sympy.Ge, sympy.Gt, sympy.Le, sympy.Lt)) and all(
+        side.is_number or side.as_coeff_Mul()[1].is_Symbol for side in sides
+    )
+
+
+def _final_ranges(sizes: Mapping[str, _Size]) -> dict[Any, Range]:
+    return {
+        size.final: (2 if size.smallest is None else size.smallest, size.largest)
+        for size in sizes.values()
+        if getattr(size.final, "is_Symbol", False)
+    }
 
 
 def _holds_at_trials(expression: Any, ranges: Mapping[Any, Range]) -> bool:
@@ -423,29 +504,6 @@ def _symbol_ranges(symbols: Mapping[str, Any], sizes: Mapping[str, _Size]) -> di
     return ranges
 
 
-def _format_condition(expression: Any, names: Mapping[str, str]) -> str:
-    from ortable.compat.torch import PythonPrinter
-
-    class Printer(PythonPrinter):  # type: ignore[misc]
-        def _print_Symbol(self, symbol: Any) -> str:
-            return names.get(str(symbol), str(symbol))
-
-        def _print_ToFloat(self, size: Any) -> str:
-            operand = str(self._print(size.args[0]))
-            return operand if operand.isidentifier() else f"({operand})"
-
-    try:
-        text = str(Printer().doprint(expression))
-        return _simplify_text(text)
-    except Exception:  # sympy's printers raise for roots and fractions
-        return str(expression)
-
-
-def _simplify_text(text: str) -> str:
-    """Return Python text without needless brackets: ``n - m`` for ``(n) + -1 * m``."""
-    return ast.unparse(ast.parse(text, mode="eval")).replace(" + -1 * ", " - ")
-
-
 # Guards of a program that was saved: Python text, without source lines.
 
 
@@ -492,7 +550,7 @@ def _from_code(
     guard_text = code
     for original, key in finder.keys_by_code.items():
         guard_text = guard_text.replace(original, finder.texts[key])
-    return Guard(_simplify_text(guard_text), None, is_met)
+    return Guard(simplify_python(guard_text), None, is_met)
 
 
 class _SizeReplacer(ast.NodeTransformer):
@@ -560,6 +618,7 @@ def _trial_sizes(names: Sequence[str], constants: Collection[int]) -> list[dict[
 
 def report_guards(guards: Sequence[Guard], action: str) -> None:
     """Warn or raise ExportError about the guards; ``action`` is "warn", "error" or "ignore"."""
+    guards = [guard for guard in guards if not guard.is_stated]
     if not guards or action == "ignore":
         return
     lines = [f"  {guard}" for guard in guards[:_MAX_REPORTED]]
@@ -597,7 +656,7 @@ def describe_violated_guard(
         if is_met == False:  # noqa: E712  (sympy's, or a relation with free symbols)
             locations = (guard.sloc.maybe_user_loc, guard.sloc.framework_loc)
             line = next(filter(None, map(line_from_location, locations)), None)
-            text = _format_condition(_without_minus(expression), names)
+            text = format_condition(_without_minus(expression), names)
             if line is None:
                 return text
             location = "/".join(Path(line.file).parts[-2:])

@@ -36,6 +36,7 @@ from ortable.exporter.frontend.module_state import (
     caller_autocast,
     copy_call,
     copy_module,
+    detach_dynamic_spec,
     in_onnx_export,
     replace_inference_tensors,
     restore_state,
@@ -171,6 +172,7 @@ def capture_module(request: Request) -> Program:
     """
     check_layouts(request)
     with (
+        detach_dynamic_spec(request.model),
         replace_inference_tensors(request) as ordinary,
         replace_meta_tensors(_copy_repeated_tensors(ordinary)) as fitted,
     ):

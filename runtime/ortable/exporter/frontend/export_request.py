@@ -305,13 +305,15 @@ class Guard:
     ``line`` is the line of the model that branches on the condition. It is None in a saved program,
     and if the branch is in torch's code and dynamo did not record the line. ``holds`` takes values
     of torch's symbols by name and returns whether the condition holds. ``condition`` is the
-    condition as an expression of these symbols, None in a saved program.
+    condition as an expression of these symbols, None in a saved program. ``is_stated`` marks a
+    condition that the caller stated, or that the program asserts; no warning names it.
     """
 
     text: str
     line: UserLine | None
     holds: Callable[[Mapping[str, int]], bool]
     condition: Any = None
+    is_stated: bool = False
 
     def __str__(self) -> str:
         return self.text if self.line is None else f"{self.text}\n    at {self.line}"
@@ -321,6 +323,33 @@ class Guard:
         if self.line is None:
             return self.text
         return f"{self.text} ({Path(self.line.file).name}:{self.line.line})"
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """A condition on sizes that the caller states.
+
+    ``text`` has the caller's names; ``expression`` is a relation of sympy, whose symbols have
+    these names.
+    """
+
+    text: str
+    expression: Any
+
+    @property
+    def names(self) -> set[str]:
+        """Names of the dimensions in the condition."""
+        return {str(symbol) for symbol in self.expression.free_symbols}
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the condition holds for sizes by name; true if a size is missing."""
+        if not self.names <= sizes.keys():
+            return True
+        values = {symbol: sizes[str(symbol)] for symbol in self.expression.free_symbols}
+        try:
+            return bool(self.expression.subs(values))
+        except ZeroDivisionError:
+            return False
 
 
 @dataclass(frozen=True)
@@ -431,7 +460,8 @@ class Request:
     """Checked arguments of to_onnx, created by `exporter/arguments.py`.
 
     ``model`` is the module, program or graph; ``args`` and ``kwargs`` are the example call.
-    ``extra_inputs`` are torch's AdditionalInputs, which the exported program must also accept.
+    ``extra_inputs`` are torch's AdditionalInputs, which the exported program must also accept, and
+    ``assumptions`` are conditions on sizes that the caller states.
     ``record`` is filled during the conversion. ``passes`` run on the graph. ``functions`` selects
     the modules that become local functions, None for none. Weights of at least
     ``large_model_bytes`` in total make a LargeModel; if ``large_model_bytes`` is None, the limit is
@@ -448,6 +478,7 @@ class Request:
     record: ExportRecord
     _: KW_ONLY
     extra_inputs: Any
+    assumptions: tuple[Assumption, ...]
     opsets: int | dict[str, int]
     target: str | None
     passes: PassOptions

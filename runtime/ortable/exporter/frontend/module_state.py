@@ -23,7 +23,13 @@ from typing import Any
 import torch
 
 from ortable.compat.scoped_patch import restore_on_exit, set_context_var
-from ortable.compat.torch import get_onnx_export_results, pytree, set_onnx_export_results
+from ortable.compat.torch import (
+    attached_shapes_spec,
+    get_onnx_export_results,
+    pytree,
+    set_onnx_export_results,
+    without_shapes_spec,
+)
 from ortable.errors import ExportError
 from ortable.exporter.frontend.export_request import Request
 from ortable.ir.initializers import is_fake
@@ -303,6 +309,16 @@ def caller_autocast() -> Iterator[None]:
     with ExitStack() as stack:
         for region in _CALLER_AUTOCAST.get():
             stack.enter_context(region.make_context())
+        yield
+
+
+@contextmanager
+def detach_dynamic_spec(module: torch.nn.Module) -> Iterator[None]:
+    """Hide the dynamic shapes that ``@dynamic_spec`` attached to forward from torch.export."""
+    if attached_shapes_spec(module) is None:
+        yield
+        return
+    with replace_forward(module, without_shapes_spec(module.forward)):
         yield
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -175,3 +176,27 @@ def _name_unbacked(graph_module: GraphModule, symbol_names: dict[str, str], used
                 name = f"{base}_{number}"
             symbol_names[str(symbol)] = name
             used.add(name)
+
+
+def format_condition(expression: Any, names: Mapping[str, str]) -> str:
+    """Format a relation of sympy as Python; ``names`` maps its symbols to the caller's names."""
+    from ortable.compat.torch import PythonPrinter
+
+    class Printer(PythonPrinter):  # type: ignore[misc]
+        def _print_Symbol(self, symbol: Any) -> str:
+            return names.get(str(symbol), str(symbol))
+
+        def _print_ToFloat(self, size: Any) -> str:
+            operand = str(self._print(size.args[0]))
+            return operand if operand.isidentifier() else f"({operand})"
+
+    try:
+        text = str(Printer().doprint(expression))
+        return simplify_python(text)
+    except Exception:  # sympy's printers raise for roots and fractions
+        return str(expression)
+
+
+def simplify_python(text: str) -> str:
+    """Return Python text without needless brackets: ``n - m`` for ``(n) + -1 * m``."""
+    return ast.unparse(ast.parse(text, mode="eval")).replace(" + -1 * ", " - ")

@@ -171,23 +171,6 @@ def bind_arguments(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) 
     return arguments
 
 
-def resolve_dynamic_shapes(
-    dynamic_shapes: Any, module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
-    """Convert torch's ShapesCollection and AdditionalInputs to a structure; return others as given.
-
-    Raises ExportError if a tensor of the collection is not among the arguments, or if the
-    additional inputs differ from the arguments in more than sizes.
-    """
-    if not isinstance(dynamic_shapes, (ShapesCollection, AdditionalInputs)):
-        return dynamic_shapes
-    try:
-        return dynamic_shapes.dynamic_shapes(module, tuple(args), dict(kwargs))
-    except (ValueError, TypeError) as error:
-        class_name = type(dynamic_shapes).__name__
-        raise ExportError(f"dynamic_shapes, a {class_name}, does not fit args: {error}") from error
-
-
 def normalize_shapes(dynamic_shapes: Any, arguments: Mapping[str, Any]) -> Any:
     """Convert ``dynamic_shapes`` to the form of torch.export.
 
@@ -211,7 +194,8 @@ def collect_leaf_specs(
 ) -> list[Leaf]:
     """Return every leaf of the call with its spec, in the order of torch.export's placeholders.
 
-    Positional arguments come first, then ``kwargs`` in the caller's order.
+    Positional arguments come first, then ``kwargs`` in the caller's order. Raises the errors of
+    `normalize_shapes`.
     """
     matcher = _SpecMatcher()
     specs = _specs_by_argument(dynamic_shapes, arguments)
@@ -225,6 +209,7 @@ def collect_leaf_specs(
         for name, item in value.items():
             matcher.leaves = by_name.setdefault(name, [])
             matcher.match_spec(f"{key}[{name!r}]", item, kwarg_specs.get(name))
+    matcher.check_expressions()
     positional = [name for name in by_name if name not in kwargs]
     return [leaf for name in [*positional, *kwargs] for leaf in by_name.get(name, [])]
 
@@ -342,6 +327,8 @@ class _SpecMatcher:
             if isinstance(size, int) and dim != size:
                 raise ExportError(f"{location} is {dim} in dynamic_shapes, but its size is {size}")
             return dim
+        if isinstance(dim, NamedHint):
+            return NamedHint(self._check_name(location, dim.name, size), dim.min, dim.max)
         if isinstance(dim, (Dim, Hint)):
             if isinstance(dim, Dim) and isinstance(size, int):
                 self.dim_sizes[dim.__name__] = size
@@ -413,16 +400,20 @@ class _SpecMatcher:
         if spec is None or (isinstance(spec, (Mapping, list, tuple)) and not spec):
             return None
         if isinstance(value, int) and not isinstance(value, bool):
-            if isinstance(spec, (str, Dim)):
-                name = getattr(spec, "__name__", spec)
+            if isinstance(spec, (str, Dim, NamedHint)):
+                name = getattr(spec, "__name__", None) or getattr(spec, "name", spec)
                 if hasattr(spec, "root"):
                     raise ExportError(
                         f"'{path}' is a number: its name in dynamic_shapes cannot be the derived "
                         f"dimension {name}"
                     )
                 return NamedHint(self._check_name(f"'{path}'", name, value), *_dim_bounds(spec))
-            if isinstance(spec, (Hint, int)) and not isinstance(spec, bool):
+            if isinstance(spec, Hint):
                 return spec
+            if isinstance(spec, int) and not isinstance(spec, bool):
+                if spec != value:
+                    raise ExportError(f"'{path}' is {spec} in dynamic_shapes, but {value} in args")
+                return None  # a constant
         if isinstance(spec, Hint) and spec.type != Dim.DYNAMIC.type:
             return None  # Dim.AUTO or Dim.STATIC: torch treats the value as a constant
         problem = pytrees.unsupported_leaf_text(path, value)
