@@ -4,11 +4,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ortable.dispatch import DataCheck
-from ortable.dtypes import boolean, float32
-from ortable.lowerings.quantize import fake_quantized
-from ortable.prelude.facts import axis_of, dtype_of, is_int, rank_of
+from ortable.dtypes import boolean, float32, int16, int32, int8, uint16, uint8
+from ortable.errors import UnsupportedCase
+from ortable.lowerings.quantize import codes_dtype_of, fake_quantized, one_scale, through_codes
+from ortable.prelude.facts import axis_of, dtype_of, is_float, is_int, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import opmath_dtype
+from ortable.prelude.quantized import fits
 from ortable.prelude.shapes import along_axis
 from ortable.prelude.values import cast, const, reshape_to
 
@@ -45,8 +47,16 @@ def aten_fake_quantize_per_channel_affine(graph: Graph, res: ResultSpec, self: R
     """aten::fake_quantize_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max) -> Tensor"""
     place = axis_of(graph, self, axis)
     rank = rank_of(graph, self)
+    codes_dtype = codes_dtype_of(quant_min, quant_max)
+    plain = dtype_of(graph, zero_point) == int32
+    if codes_dtype in (int8, uint8) and plain and fits(graph, zero_point, codes_dtype):
+        # the pair that quantized kernels are recognised by; see quantized_decomposed::quantize_per_channel
+        graph.case = 1
+        return through_codes(graph, self, scale, zero_point, codes_dtype, quant_min, quant_max, place)
+    graph.case = 2
     factor, zero = (along_axis(graph, scale, place, rank), along_axis(graph, zero_point, place, rank))
-    return fake_quantized(graph, self, factor, zero, quant_min, quant_max)[0]
+    rounds = is_float(graph, zero_point)
+    return fake_quantized(graph, self, factor, zero, quant_min, quant_max, False, rounds)[0]
 
 
 def aten_fake_quantize_per_channel_affine_cachemask(graph: Graph, res: ResultSpec, self: Result, scale: Result, zero_point: Result, axis: Int, quant_min: Int, quant_max: Int) -> Any:
@@ -54,7 +64,7 @@ def aten_fake_quantize_per_channel_affine_cachemask(graph: Graph, res: ResultSpe
     place = axis_of(graph, self, axis)
     rank = rank_of(graph, self)
     factor, zero = (along_axis(graph, scale, place, rank), along_axis(graph, zero_point, place, rank))
-    return fake_quantized(graph, self, factor, zero, quant_min, quant_max)
+    return fake_quantized(graph, self, factor, zero, quant_min, quant_max, False, is_float(graph, zero_point))
 
 
 def aten_fake_quantize_per_channel_affine_cachemask_backward(graph: Graph, res: ResultSpec, grad: Result, mask: Result) -> Result:
@@ -65,6 +75,21 @@ def aten_fake_quantize_per_channel_affine_cachemask_backward(graph: Graph, res: 
 def aten_fake_quantize_per_tensor_affine(graph: Graph, res: ResultSpec, self: Result, scale: Float, zero_point: Int, quant_min: Int, quant_max: Int) -> Result:
     """aten::fake_quantize_per_tensor_affine(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> Tensor"""
     compute_dtype = opmath_dtype(dtype_of(graph, self))
+    codes_dtype = codes_dtype_of(quant_min, quant_max)
+    plain = dtype_of(graph, self) == float32 and 1e-30 < scale
+    if zero_point < quant_min or quant_max < zero_point:
+        graph.case = 1
+        raise UnsupportedCase('aten::fake_quantize_per_tensor_affine: a zero point outside of the range, which torch refuses, too')
+    if codes_dtype in (int8, uint8) and plain:
+        # the pair that quantized kernels are recognised by; see quantized_decomposed::quantize_per_tensor
+        graph.case = 2
+        factor, zero = (const(graph, scale, float32), const(graph, zero_point, codes_dtype))
+        return through_codes(graph, self, factor, zero, codes_dtype, quant_min, quant_max)
+    if graph.opset >= 21 and codes_dtype in (int16, uint16) and plain:
+        graph.case = 3
+        factor, zero = (const(graph, scale, float32), const(graph, zero_point, codes_dtype))
+        return through_codes(graph, self, factor, zero, codes_dtype, quant_min, quant_max)
+    graph.case = 4
     factor, zero = (const(graph, scale, float32), const(graph, zero_point, compute_dtype))
     return fake_quantized(graph, self, factor, zero, quant_min, quant_max, True)[0]
 
@@ -83,6 +108,14 @@ def aten_fake_quantize_per_tensor_affine_cachemask_backward(graph: Graph, res: R
 
 def aten_fake_quantize_per_tensor_affine_tensor_qparams(graph: Graph, res: ResultSpec, self: Result, scale: Result, zero_point: Result, quant_min: Int, quant_max: Int) -> Result:
     """aten::fake_quantize_per_tensor_affine.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max) -> Tensor"""
+    codes_dtype = codes_dtype_of(quant_min, quant_max)
+    plain = dtype_of(graph, self) == float32 and dtype_of(graph, scale) == float32
+    if codes_dtype in (int8, uint8) and plain and fits(graph, zero_point, codes_dtype):
+        # the pair that quantized kernels are recognised by; see quantized_decomposed::quantize_per_tensor
+        graph.case = 1
+        factor, zero = (one_scale(graph, scale), reshape_to(graph, zero_point, []))
+        return through_codes(graph, self, factor, zero, codes_dtype, quant_min, quant_max)
+    graph.case = 2
     factor, zero = (reshape_to(graph, scale, []), reshape_to(graph, zero_point, []))
     return fake_quantized(graph, self, factor, zero, quant_min, quant_max, True)[0]
 

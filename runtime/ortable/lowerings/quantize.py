@@ -13,6 +13,7 @@ from ortable.errors import BuilderError
 from ortable.ir import Graph
 from ortable.prelude.facts import (
     Bool,
+    Dtype,
     Float,
     Int,
     Ints,
@@ -28,7 +29,7 @@ from ortable.prelude.facts import (
 )
 from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.promotion import opmath_dtype
-from ortable.prelude.quantized import constant_array, source_before_cast
+from ortable.prelude.quantized import constant_array, source_before_cast, zero_codes
 from ortable.prelude.values import cast, const, reshape_to
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "block_axes",
     "block_shape",
     "channel_axis",
+    "codes_dtype_of",
     "codes_of",
     "fake_quantized",
     "float32_below",
@@ -46,6 +48,7 @@ __all__ = [
     "known_as",
     "one_scale",
     "rows_of",
+    "through_codes",
     "within",
 ]
 
@@ -58,11 +61,13 @@ def fake_quantized(
     low: Int,
     high: Int,
     in_scale_dtype: Bool = False,
+    round_sum: Bool = False,
 ) -> Results:
     """Quantize ``x`` to codes between ``low`` and ``high`` and dequantize the codes.
 
     With ``in_scale_dtype``, the dequantizing product is computed in the dtype of the scale, else in
-    the compute dtype of ``x``.
+    the compute dtype of ``x``. With ``round_sum``, the zero point is added before rounding, as
+    torch does with zero points that are floats per channel.
 
     Returns:
         [result, mask of unclipped codes].
@@ -72,8 +77,11 @@ def fake_quantized(
     zero_point = cast(graph, zero_point, dtype)
     product_dtype = graph.get_type(scale) if in_scale_dtype else dtype
     bounds = [const(graph, low, dtype), const(graph, high, dtype)]
-    rounded = op.Round(op.Mul(cast(graph, x, dtype), inverse))
-    codes = op.Add(rounded, zero_point)
+    steps = op.Mul(cast(graph, x, dtype), inverse)
+    if round_sum:
+        codes = op.Round(op.Add(steps, zero_point))
+    else:
+        codes = op.Add(op.Round(steps), zero_point)
     shifted = op.Sub(op.Clip(codes, *bounds), zero_point)
     result = op.Mul(cast(graph, shifted, product_dtype), cast(graph, scale, product_dtype))
     result = cast(graph, result, graph.get_type(x))
@@ -107,6 +115,15 @@ def codes_of(graph: Graph, zero_point: Result) -> Result:
     return graph.values[source_before_cast(graph, zero_point)].producer.outputs[0]
 
 
+def codes_dtype_of(low: Int, high: Int) -> Dtype:
+    """Return the smallest integer dtype of codes between two bounds; int32 beyond 16 bits."""
+    candidates = [dtypes.uint8, dtypes.int8, dtypes.uint16, dtypes.int16]
+    for dtype in candidates:
+        if dtype_min(dtype) <= low and high <= dtype_max(dtype):
+            return dtype
+    return dtypes.int32
+
+
 def one_scale(graph: Graph, scale: Result) -> Result:
     """Return a scale of one element as 0-d float32.
 
@@ -128,6 +145,26 @@ def within(graph: Graph, codes: Result, low: Int, high: Int) -> Result:
         return codes
     bounds = [const(graph, low, dtype), const(graph, high, dtype)]
     return OpBuilder(graph).Clip(codes, *bounds)
+
+
+def through_codes(
+    graph: Graph,
+    x: Result,
+    scale: Result,
+    zero_point: Result,
+    dtype: Dtype,
+    low: Int,
+    high: Int,
+    axis: Int = 0,
+) -> Result:
+    """Quantize ``x`` to codes of a dtype between two bounds, and dequantize the codes.
+
+    Scales and zero points are 0-d, or have an element for each position of ``axis``.
+    """
+    op, attributes = OpBuilder(graph), {"axis": axis} if rank_of(graph, scale) else {}
+    zero = zero_codes(graph, zero_point, dtype)
+    codes = within(graph, op.QuantizeLinear(x, scale, zero, **attributes), low, high)
+    return op.DequantizeLinear(codes, scale, zero, **attributes)
 
 
 def is_dequantized(graph: Graph, x: Result) -> Bool:

@@ -65,19 +65,25 @@ def constant_folding(graph: Graph, max_bytes: int, weights: bool = False) -> int
 def _duplicates_weight(graph: Graph, node: Node) -> bool:
     """Whether folding the node would store a weight twice.
 
-    Folding would if the node does not make a weight of 8 bits or less smaller, widens a weight of
-    half precision, or transposes a weight (`weight_transposes` handles those that can be folded).
+    Folding would if an input is a weight of 8 bits or less and the result is larger than the
+    largest input, or as large and the weight has other uses, if it widens a weight of half
+    precision, or if it transposes a weight (`weight_transposes` handles those that can be folded).
     """
     if graph.initializers_dict.keys().isdisjoint(node.inputs):
         return False
     if node.key in KEEPS_WEIGHTS:
         return True
+    # a QuantizeLinear of a float weight has a small zero point of 8 bits
+    largest = max(_bytes_of(graph, name) for name in graph.initializers_dict.keys() & node.inputs)
     for name in node.inputs:
         value = graph.initializers_dict.get(name)
         dtype = None if value is None else initializers.dtype_of(value)
         if dtype in _QUANTIZED:
-            size = initializers.size_of(value)
-            return size > 1 and any(_bytes_of(graph, output) >= size for output in node.outputs)
+            sizes = [_bytes_of(graph, output) for output in node.outputs]
+            is_shared = len(graph.uses(name)) > 1
+            return initializers.size_of(value) > 1 and any(
+                size > largest or (is_shared and size == largest) for size in sizes
+            )
         if dtype in HALF_DTYPES:  # small constants may be stored as float32 too
             size = initializers.size_of(value)
             if size > initializers.MAX_SMALL_ELEMENTS:

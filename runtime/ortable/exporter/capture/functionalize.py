@@ -44,6 +44,8 @@ from ortable.interpreter.mutation import first_write, write_reason
 from ortable.interpreter.tables import ConverterTables
 from ortable_generated.aten import traits
 
+from .fake_quantization import replace_observers
+
 
 def implicit_aliases(
     graph_module: GraphModule, dispatcher: Any, mutates: Mapping[str, str]
@@ -333,8 +335,15 @@ def _run_decompositions(
     graph = program.graph_module
     aliases_exposed = expose_aliases(graph) if writes else contextlib.nullcontext()
     try:
-        with aliases_exposed, mark_regions(graph), replace_scalar_constants(graph):
+        with (
+            replace_observers(program),
+            aliases_exposed,
+            mark_regions(graph),
+            replace_scalar_constants(graph),
+        ):
             return decompose_program(program, table)
+    except ExportError:
+        raise
     except Exception as error:  # decompositions raise many types
         first_line = str(error).strip().splitlines()[0] if str(error).strip() else ""
         remedy = (

@@ -33,6 +33,7 @@ from ortable.compat.torch import (
 from ortable.exporter.frontend.export_request import Undo, active_patches
 from ortable.exporter.signature import caches
 
+from .fake_quantization import patch_fake_rules
 from .tracing import answer_size_condition
 
 
@@ -406,6 +407,12 @@ PATCHES: tuple[Patch, ...] = (
         "torch",
         "torch.nn.LSTM, GRU and RNN with a dynamic number of steps",
         lambda: patch_recurrent_lengths(lambda: "recurrent layers" in active_patches()),
+    ),
+    Patch(
+        "fake quantization",
+        "torch",
+        "models of quantization-aware training with dynamic shapes",
+        patch_fake_rules,
     ),
     Patch(
         "jit.isinstance",
