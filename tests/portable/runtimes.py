@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from examples.web import RUNTIME, install_packages
+
 HERE = Path(__file__).resolve().parent
 FOLDER = HERE.parents[1] / "build" / "portable"
 SECONDS = 300
@@ -33,7 +35,7 @@ class Runtime:
 RUNTIMES = (
     Runtime("openvino", ("openvino==2026.4.1", "openvino-telemetry==2025.2.0")),
     Runtime("tract", ("tract==0.23.9",)),
-    Runtime("onnxruntime-web", ("onnxruntime-web@1.30.0",), is_node=True),
+    Runtime("onnxruntime-web", RUNTIME, is_node=True),
 )
 
 
@@ -44,16 +46,15 @@ class RuntimeFailure(Exception):
 def install(runtime: Runtime) -> None:
     """Install the packages of a runtime, unless exactly these are installed."""
     target = FOLDER / runtime.name
+    if runtime.is_node:
+        install_packages(target, runtime.packages)
+        return
     stamp = target / "packages.txt"
     if stamp.exists() and stamp.read_text() == "\n".join(runtime.packages):
         return
     target.mkdir(parents=True, exist_ok=True)
-    if runtime.is_node:
-        command = ["npm", "install", "--silent", "--prefix", str(target), *runtime.packages]
-    else:
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--upgrade", "--no-deps"]
-        command = [*pip, "--target", str(target), *runtime.packages]
-    subprocess.run(command, check=True)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--upgrade", "--no-deps"]
+    subprocess.run([*pip, "--target", str(target), *runtime.packages], check=True)
     stamp.write_text("\n".join(runtime.packages))
 
 

@@ -1,0 +1,20 @@
+"""A page that runs two exported models in the browser: its packages of npm, with versions."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+RUNTIME = ("onnxruntime-web@1.30.0",)
+BROWSER = ("@sparticuz/chromium@153.0.0", "playwright-core@1.65.1")
+
+
+def install_packages(folder: Path, packages: Sequence[str]) -> Path:
+    """Install packages of npm, unless exactly these are installed, and return their folder."""
+    stamp = folder / "packages.txt"
+    if not stamp.exists() or stamp.read_text() != "\n".join(packages):
+        folder.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["npm", "install", "--silent", "--prefix", folder, *packages], check=True)
+        stamp.write_text("\n".join(packages))
+    return folder / "node_modules"
