@@ -31,12 +31,12 @@ def _make_curve(corners: int, turns: float, compute_radius: Callable[[int], floa
 
 
 SHAPES: dict[str, list[Lines]] = {  # each in the ways that people draw it, from -1 to 1
-    "circle": [_make_curve(48, 1, lambda index: 1)],
+    "circle": [_make_curve(48, 1, lambda i: 1)],
     "square": [[[[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]]]],
-    "triangle": [_make_curve(3, 1, lambda index: 1)],
+    "triangle": [_make_curve(3, 1, lambda i: 1)],
     "cross": [[[[-1, -1], [1, 1]], [[1, -1], [-1, 1]]], [[[0, -1], [0, 1]], [[-1, 0], [1, 0]]]],
-    "star": [_make_curve(5, 2, lambda index: 1), _make_curve(10, 1, lambda index: 1 - index % 2 / 2)],
-    "spiral": [_make_curve(48, 2.5, lambda index: index / 48)],
+    "star": [_make_curve(5, 2, lambda i: 1), _make_curve(10, 1, lambda i: 1 - i % 2 / 2)],
+    "spiral": [_make_curve(48, 2.5, lambda i: i / 48)],
     "zigzag": [[[[-1, -0.5], [-0.5, 0.5], [0, -0.5], [0.5, 0.5], [1, -0.5]]]],
 }  # fmt: skip
 
@@ -113,7 +113,7 @@ def train_language_model(steps: int = 200) -> MistralForCausalLM:
     config = MistralConfig(
         vocab_size=len(CHARACTERS), hidden_size=64, intermediate_size=128, num_hidden_layers=2,
         num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=MAX_LENGTH,
-        sliding_window=32, initializer_range=0.08, bos_token_id=None, eos_token_id=None, pad_token_id=None,
+        sliding_window=32, initializer_range=0.08, eos_token_id=None,
     )  # fmt: skip
     model, tokens = MistralForCausalLM(config), encode_text(TEXT)
 
@@ -131,13 +131,11 @@ def export_models(folder: Path) -> tuple[torch.nn.Module, MistralForCausalLM]:
     torch.set_num_threads(1)  # models this small train faster so
     folder.mkdir(parents=True, exist_ok=True)
     classifier, language_model = train_classifier(), train_language_model()
-    example, names = torch.zeros(1, 1, SIDE, SIDE), {"input_names": ["pixels"], "output_names": ["logits"]}
-    ortable.export(classifier, (example,), **names).save(folder / "classifier.onnx")
+    example, names = (torch.zeros(1, 1, SIDE, SIDE),), (["pixels"], ["logits"])
+    program = ortable.export(classifier, example, input_names=names[0], output_names=names[1])
+    program.save(folder / "classifier.onnx")
     ortable.export_language_model(language_model, folder / "language", genai=False)
-    config = language_model.config
-    page = {
-        "shapes": SHAPES, "side": SIDE, "margin": MARGIN, "characters": CHARACTERS, "maxLength": MAX_LENGTH,
-        "cacheShape": [1, config.num_key_value_heads, 0, config.hidden_size // config.num_attention_heads],
-    }  # fmt: skip
+    page = {"shapes": SHAPES, "side": SIDE, "margin": MARGIN, "characters": CHARACTERS}
+    page["maxLength"] = MAX_LENGTH
     (folder / "page.json").write_text(json.dumps(page), encoding="utf-8")
     return classifier, language_model

@@ -54,15 +54,15 @@ export async function classify({ ort, classifier, side }, pixels) {
 }
 
 // Greedy: each step reads the new tokens only, and the cache of everything before.
-export async function* generate({ ort, language, characters, cacheShape, maxLength }, prompt, count) {
+export async function* generate({ ort, language, characters, maxLength }, prompt, count) {
   let tokens = Array.from(prompt, (letter) => characters.indexOf(letter));
   if (tokens.includes(-1)) throw new Error(`The model does not know “${[...prompt][tokens.indexOf(-1)]}”.`);
   if (!tokens.length || tokens.length + count > maxLength)
     throw new Error(`A start has 1 to ${maxLength - count} characters.`);
   const integers = (values) => new ort.Tensor("int64", BigInt64Array.from(values, BigInt), [1, values.length]);
   const cache = {};
-  for (const name of language.inputNames.filter((name) => name.startsWith("past_key_values")))
-    cache[name] = new ort.Tensor("float32", new Float32Array(0), cacheShape);
+  for (const { name, shape: [, heads, , width] } of language.inputMetadata)
+    if (name.startsWith("past_key_values")) cache[name] = new ort.Tensor("float32", [], [1, heads, 0, width]);
   for (let length = tokens.length, end = length + count; length < end; length++) {
     const feeds = { input_ids: integers(tokens), attention_mask: integers(Array(length).fill(1)), ...cache };
     feeds.position_ids = integers(tokens.map((_, index) => length - tokens.length + index));
