@@ -3,26 +3,27 @@ import { classify, fitInk, generate, loadModels } from "./models.mjs";
 
 const COUNT = 200; // characters of a continuation
 const get = (id) => document.getElementById(id);
-const say = (id) => (error) => { get(id).textContent = error.message; };
+const say = (id, text) => { get(id).textContent = text; };
+const makeElement = (tag, text) => Object.assign(document.createElement(tag), { textContent: text });
 const canvas = get("canvas");
 const pen = canvas.getContext("2d", { willReadFrequently: true });
 const page = (window.page = { drawing: null, text: null });
-let models;
+let models, latest; // latest: the drawing that is classified last
 
 function clearCanvas() {
   pen.fillStyle = "#fff";
   pen.fillRect(0, 0, canvas.width, canvas.height);
   Object.assign(pen, { lineWidth: 14, lineCap: "round", lineJoin: "round", strokeStyle: "#14213d" });
   showResult("Nothing is drawn yet.", Object.keys(models.shapes).map(() => 0));
-  page.drawing = null;
+  page.drawing = latest = null;
 }
 
 function showResult(verdict, probabilities) {
-  get("verdict").textContent = verdict;
+  say("verdict", verdict);
   get("probabilities").replaceChildren(...Object.keys(models.shapes).map((name, index) => {
-    const row = document.createElement("li");
     const percent = (100 * probabilities[index]).toFixed(1);
-    row.innerHTML = `<span>${name}</span><i><s style="width: ${percent}%"></s></i><b>${percent}&nbsp;%</b>`;
+    const row = makeElement("li", name);
+    row.insertAdjacentHTML("beforeend", `<i><s style="width: ${percent}%"></s></i><b>${percent}&nbsp;%</b>`);
     return row;
   }));
 }
@@ -33,7 +34,9 @@ async function showDrawing() {
     (_, i) => (data[4 * i] + data[4 * i + 1] + data[4 * i + 2]) / 765);
   const pixels = fitInk(brightness, width, height, models.side, models.margin);
   if (!pixels) return clearCanvas();
+  latest = pixels;
   const { logits, probabilities } = await classify(models, pixels);
+  if (latest !== pixels) return; // another stroke came meanwhile
   const best = logits.indexOf(Math.max(...logits));
   const label = Object.keys(models.shapes)[best];
   showResult(`A ${label}, with ${(100 * probabilities[best]).toFixed(1)} %`, probabilities);
@@ -59,9 +62,7 @@ async function openPicture(file) {
 
 async function continueText(prompt) {
   const result = { prompt, tokens: [], logits: [] };
-  const start = document.createElement("b");
-  start.textContent = prompt;
-  get("text").replaceChildren(start, "");
+  get("text").replaceChildren(makeElement("b", prompt), "");
   const began = performance.now();
   for await (const { token, letter, logits } of generate(models, prompt, COUNT)) {
     get("text").lastChild.data += letter;
@@ -69,14 +70,18 @@ async function continueText(prompt) {
     result.logits.push(logits);
     if (result.tokens.length % 8 === 0) await new Promise((resume) => setTimeout(resume)); // the browser paints
   }
-  get("speed").textContent = `${COUNT} characters, ${((performance.now() - began) / COUNT).toFixed(1)} ms each.`;
+  say("speed", `${COUNT} characters, ${((performance.now() - began) / COUNT).toFixed(1)} ms each.`);
   page.text = result;
 }
 
 function listen() {
   const point = (event) => [event.offsetX, event.offsetY].map((value) => value * canvas.width / canvas.clientWidth);
   let last = null; // where the pen is, while it draws
-  canvas.onpointerdown = (event) => { canvas.setPointerCapture(event.pointerId); last = point(event); };
+  canvas.onpointerdown = (event) => {
+    canvas.setPointerCapture(event.pointerId);
+    last = point(event);
+    page.drawing = latest = null;
+  };
   canvas.onpointermove = (event) => {
     if (!last) return;
     pen.beginPath();
@@ -84,19 +89,19 @@ function listen() {
     pen.lineTo(...(last = point(event)));
     pen.stroke();
   };
-  canvas.onpointerup = canvas.onpointercancel = () => { last = null; return showDrawing(); };
+  canvas.onpointerup = canvas.onpointercancel = () => { last = null; showDrawing(); };
   get("clear").onclick = clearCanvas;
   get("open").onclick = () => get("file").click();
-  get("file").onchange = ({ target }) => target.files.length && openPicture(target.files[0]).catch(say("verdict"));
+  get("file").onchange = ({ target: { files: [file] } }) =>
+    file && openPicture(file).catch((error) => say("verdict", error.message));
   get("form").onsubmit = async (event) => {
     event.preventDefault();
     get("go").disabled = true;
-    await continueText(get("prompt").value).catch(say("speed"));
+    await continueText(get("prompt").value).catch((error) => say("speed", error.message));
     get("go").disabled = false;
   };
   for (const [name, [lines]] of Object.entries(models.shapes)) {
-    const button = document.createElement("button");
-    button.textContent = name;
+    const button = makeElement("button", name);
     button.onclick = () => drawExample(lines);
     get("examples").append(button);
   }
@@ -108,8 +113,8 @@ try {
   clearCanvas();
   listen();
   document.querySelectorAll(":disabled").forEach((element) => { element.disabled = false; });
-  get("status").textContent = "Ready.";
+  say("status", "Ready.");
 } catch (error) {
   get("status").setAttribute("role", "alert");
-  get("status").textContent = `This page does not work here: ${error.message ?? error}`;
+  say("status", `This page does not work here: ${error.message ?? error}`);
 }
