@@ -15,7 +15,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from . import RUNTIME, install_packages
+from . import RUNTIME, InstallError, install_packages
 from .check import check_page
 from .export import export_models
 
@@ -64,5 +64,9 @@ def main() -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main())
+    except InstallError as error:
+        is_check = "--check" in sys.argv
+        print(f"{'skipped: ' * is_check}{error}")
+        sys.exit(0 if is_check else 1)
     except KeyboardInterrupt:
         sys.exit(0)
