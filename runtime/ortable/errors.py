@@ -223,7 +223,10 @@ class GradientsOnWarning(UserWarning):
 
 
 class FallbackWarning(UserWarning):
-    """A call that ortable cannot convert runs in torch; raised once in a process per operator."""
+    """A call that ortable cannot convert runs in torch, or a node in another execution provider.
+
+    It is raised once in a process per operator.
+    """
 
 
 class SpecError(OrtableError, ValueError):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import onnxruntime
 import pytest
@@ -11,17 +13,24 @@ from torch._dynamo.exc import BackendCompilerFailed
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
+import ortable
 from ortable import OrtOptions
 from ortable.backend.execute.call import OrtBackend
-from ortable.backend.execute.runner import run_with_onnxruntime
+from ortable.backend.execute.runner import _find_constants_obstacle, run_with_onnxruntime
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.lower.compile import compile_graph
 from ortable.backend.sessions import device_run, providers, session
 from ortable.compat.onnxruntime import ort_device
-from ortable.errors import OptionError, ProviderError
+from ortable.compat.providers import check_providers
+from ortable.errors import FallbackWarning, OptionError, ProviderError
 from ortable.ir import versions
 
 CUDA = "CUDAExecutionProvider"
+AZURE = "AzureExecutionProvider"  # it runs nodes of remote models only
+NEEDS_AZURE = pytest.mark.skipif(
+    AZURE not in onnxruntime.get_available_providers(),
+    reason="this build of ONNX Runtime has no second provider for tensors of the CPU",
+)
 
 
 def trace(fn, *arguments):
@@ -75,6 +84,9 @@ def gpu_build(monkeypatch):
 
         def get_provider_options(self):
             return self.provider_options
+
+        def get_provider_graph_assignment_info(self):
+            return []  # none in the CPU provider
 
         def run_with_ortvaluevector(self, run_options, names, values, fetches, results, devices):
             kinds = [(device.device_type(), device.device_id()) for device in devices]
@@ -386,10 +398,7 @@ def test_duplicate_providers_are_refused_by_name():
         OrtOptions(providers=["CPUExecutionProvider", ("CPUExecutionProvider", {})])
 
 
-@pytest.mark.skipif(
-    "AzureExecutionProvider" not in onnxruntime.get_available_providers(),
-    reason="this build of ONNX Runtime has no second provider for tensors of the CPU",
-)
+@NEEDS_AZURE
 def test_order_of_providers_is_kept_and_the_cpu_is_the_last_resort():
     for names, expected in (
         (["AzureExecutionProvider"], ["AzureExecutionProvider", "CPUExecutionProvider"]),
@@ -397,10 +406,73 @@ def test_order_of_providers_is_kept_and_the_cpu_is_the_last_resort():
     ):
         torch._dynamo.reset()
         storage = {}
-        options = {"providers": names, "storage": storage}
+        options = {"providers": names, "storage": storage, "hints": False}
         fn = torch.compile(lambda x: x * 2, backend="ortable", options=options)
         torch.testing.assert_close(fn(torch.ones(2)), torch.full((2,), 2.0))
         assert storage["instance"][0]["providers"] == expected
+
+
+@NEEDS_AZURE
+@pytest.mark.parametrize("trains", [False, True])
+def test_nodes_that_a_provider_does_not_run_are_counted(trains, monkeypatch):
+    """The warning comes once per operator, for sessions of torch.compile and of programs."""
+    monkeypatch.setattr("ortable.compat.providers._warned_nodes", set())
+    storage = {}
+    module = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Tanh()).train(trains)
+    x = torch.randn(2, 3, requires_grad=trains)
+    options = {"providers": [AZURE], "storage": storage}
+    with torch.set_grad_enabled(trains):
+        fast = torch.compile(module, backend="ortable", options=options)
+        with pytest.warns(FallbackWarning, match="Azure.* leaves 2 of a session's nodes.*Tanh 1"):
+            result = fast(x)
+        torch.testing.assert_close(result, module(x))
+        assert storage["instance"][0].cpu_nodes == {"Gemm": 1, "Tanh": 1}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FallbackWarning)
+            ortable.export(module.eval(), (x.detach(),)).session(providers=[AZURE])
+
+
+@NEEDS_AZURE
+def test_explain_lists_the_nodes_of_the_cpu():
+    explained = ortable.explain(torch.tanh, torch.ones(2), options={"providers": [AZURE]})
+    assert explained.graphs[0].cpu_nodes == {"Tanh": 1}
+    assert f"1 node run in CPUExecutionProvider, not in {AZURE}: Tanh 1" in str(explained)
+
+
+@pytest.mark.parametrize("is_installed", [False, True])
+def test_a_plugin_that_is_not_registered_gets_the_lines(is_installed, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: is_installed or None)
+    with pytest.raises(ProviderError) as error:
+        check_providers(["OpenVINOExecutionProvider"])
+    text = str(error.value)
+    assert ("'onnxruntime-ep-openvino' is installed" in text) == is_installed
+    assert ("Install the package 'onnxruntime-ep-openvino' beside" in text) != is_installed
+    assert "register_execution_provider_library('OpenVINOExecutionProvider', onnx" in text
+
+
+def test_a_plugin_takes_constants(monkeypatch):
+    """tests/portable runs a real plugin."""
+    device = SimpleNamespace(ep_name="Plugin")
+    monkeypatch.setattr(onnxruntime, "get_ep_devices", lambda: [device])
+    for names, obstacle in (
+        (["Plugin"], ""),
+        (["Plugin", "CPUExecutionProvider"], ""),
+        ([AZURE], "only the CPU"),
+    ):
+        assert _find_constants_obstacle(OrtOptions(providers=names)).startswith(obstacle)
+        assert bool(_find_constants_obstacle(OrtOptions(providers=names))) == bool(obstacle)
+    assert _find_constants_obstacle(OrtOptions(providers=["Plugin"], weights="int8"))
+
+
+def test_a_session_options_object_with_providers_is_refused():
+    """ONNX Runtime would drop them for those that ortable passes."""
+    settings = onnxruntime.SessionOptions()
+    settings.add_provider_for_devices(onnxruntime.get_ep_devices()[:1], {})
+    with pytest.raises(OptionError, match="already has providers, but CPUExecutionProvider"):
+        ortable.export(torch.nn.Tanh(), (torch.ones(2),)).session(session_options=settings)
+    fast = torch.compile(torch.tanh, backend="ortable", options={"session_options": settings})
+    with pytest.raises(BackendCompilerFailed, match="already has providers"):
+        fast(torch.ones(2))
 
 
 def test_an_option_that_a_provider_does_not_have_is_refused():

@@ -1,5 +1,7 @@
 """Export the architectures of the benchmarks and run the files in the runtimes of others.
 
+Execution providers of plugin libraries run checks of their own (plugins.py).
+
 Results are compared with eager. A model that is not equal is an error, unless expected.yaml says
 why. `--docs` writes the table to docs/deployment.md.
 """
@@ -26,6 +28,7 @@ from benchmarks.models.architectures import ARCHITECTURES, build_architecture
 from benchmarks.report import insert, table
 from ortable.errors import OrtableError
 
+from .plugins import PLUGINS, check_plugins
 from .runtimes import RUNTIMES, Runtime, RuntimeFailure, install, run_model
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "deployment.md"
@@ -136,6 +139,7 @@ def main() -> int:
     if options.docs:
         insert(PAGE, text, "tests.portable")
     unexpected = find_unexpected(outcomes)
+    unexpected += check_plugins(["ggml"] if options.bounded else list(PLUGINS))
     print("\n".join(unexpected))
     return 1 if unexpected else 0
 

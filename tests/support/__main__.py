@@ -32,7 +32,8 @@ from .suites import Outcome, run, suites
 SETS: dict[str, tuple[str, ...]] = {
     "newest": (),
     "torch 2.14": ("torch==2.14.*", "onnxruntime==1.31.*"),
-    "Python 3.14": (),  # needs --interpreter unless it is the newest Python
+    "Python 3.12": (),  # rows of a Python need --interpreter, unless it is the newest one
+    "Python 3.14": (),
 }
 
 

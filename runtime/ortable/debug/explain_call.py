@@ -293,6 +293,7 @@ class _GraphRecorder:
             removed={} if optimized is None else optimized[2],
             torch=_group_torch_operators(placement),
             providers=tuple(dict.fromkeys(p for r in graph.records for p in r.providers)),
+            cpu_nodes=sum((Counter(record.cpu_nodes) for record in graph.records), Counter()),
             frozen=len(weights),
             frozen_bytes=sum(weight.nbytes for weight in weights.values()),
             not_frozen="" if weights or not freeze_failures else freeze_failures[0],

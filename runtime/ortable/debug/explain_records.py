@@ -180,6 +180,7 @@ class GraphExplanation:
         removed: counts of nodes that ONNX Runtime removed.
         torch: operators that torch runs.
         providers: execution providers.
+        cpu_nodes: counts of nodes that the CPU provider runs, not the requested provider.
         frozen: the number of weights that are constants of a session.
         frozen_bytes: size of these weights.
         not_frozen: why no weight is frozen; empty if some are.
@@ -205,6 +206,7 @@ class GraphExplanation:
     removed: Mapping[str, int]
     torch: tuple[TorchOperator, ...]
     providers: tuple[str, ...]
+    cpu_nodes: Mapping[str, int]
     frozen: int
     frozen_bytes: int
     not_frozen: str
@@ -367,6 +369,10 @@ def _graph_sections(
     yield f"{nodes} in {sessions}{cache_text}: {_format_counts(graph.nodes)}", []
     yield from _rewrite_sections(graph, named)
     yield from _session_sections(graph)
+    if graph.cpu_nodes:
+        total = format_count(sum(graph.cpu_nodes.values()), "node")
+        listed = _format_counts(graph.cpu_nodes)
+        yield f"{total} run in CPUExecutionProvider, not in {graph.providers[0]}: {listed}", []
     if graph.frozen:
         size = f"{graph.frozen_bytes / 1e6:.1f} MB" if graph.frozen_bytes >= 1e5 else ""
         size = size or f"{graph.frozen_bytes} bytes"

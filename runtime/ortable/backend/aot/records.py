@@ -37,16 +37,18 @@ class CompileRecord(Mapping[str, Any]):
     runs. `rewrites` counts how often each rule fired; `refused` counts the reasons why rules did
     not fire. `cases` maps FX nodes to the case of `lower` that converted them, for entries with
     several cases (`{"addmm": "aten::addmm/2"}`). `cache` is where the conversion was found, and
-    `timings` are seconds per phase. `tuned` and `weights` are the results of options `tune` and
-    `weights`, set when a session is created. For quantized weights, `weights` has the keys
-    `rounded`, a list with one row for each weight, and `onnx`, the model without its weights. For
-    `"keep"` and `"float32"` it has the keys `model_bytes` and `session_bytes`, the size of the
-    weights in torch's memory and additionally in the session.
+    `timings` are seconds per phase. `cpu_nodes` counts by operator the nodes that a requested
+    provider leaves to the CPU provider. `tuned` and `weights` are the results of options `tune` and
+    `weights`. These three are set when a session is created. For quantized weights, `weights` has
+    the keys `rounded`, a list with one row for each weight, and `onnx`, the model without its
+    weights. For `"keep"` and `"float32"` it has the keys `model_bytes` and `session_bytes`, the
+    size of the weights in torch's memory and additionally in the session.
     """
 
     kind: str
     onnx: ModelProto | None = None
     providers: list[str] = field(default_factory=list)
+    cpu_nodes: dict[str, int] = field(default_factory=dict)
     graph_module: GraphModule | None
     inputs: list[InputRole] = field(default_factory=list)
     outputs: list[OutputRole] = field(default_factory=list)
@@ -104,6 +106,7 @@ def make_record(
         kind=compiled.kind,
         onnx=model,
         providers=list(providers) if session is None else session.get_providers(),
+        cpu_nodes=getattr(callable_graph, "cpu_nodes", {}),
         graph_module=graph_module,
         inputs=list(compiled.inputs),
         outputs=list(compiled.outputs[: compiled.n_results]),

@@ -23,6 +23,7 @@ from ortable import dtypes
 from ortable.backend.cache.memory import shared_session
 from ortable.backend.roles import CompiledGraph, InputRole, InputRoleKind
 from ortable.compat import onnxruntime as runtime
+from ortable.compat.providers import count_cpu_nodes
 from ortable.compat.torch import from_dlpack, to_dlpack
 from ortable.errors import ProviderError
 from ortable.interpreter.diagnostics.runtime_errors import locate_error, source_suffix
@@ -109,6 +110,7 @@ class OrtBackend:
         self.compiled = compiled
         self.tuned: dict[str, Any] = {}  # set by option `tune` with the first session
         self.weights: dict[str, Any] = {}  # set by option `weights` with the first session
+        self.cpu_nodes = count_cpu_nodes(session)  # set again with the session of constants
         self.session = session
         self.run_options = run_options
         self._constant_positions = () if isinstance(frozen, str) else tuple(frozen)
@@ -280,6 +282,7 @@ class OrtBackend:
             self._key, weights, lambda: make(*self._make_constant_model(weights_by_name)), stamp
         )
         record_shared_session(session, self.weights)
+        self.cpu_nodes.update(count_cpu_nodes(session))
         trim_freed_memory()
         cost = time.perf_counter() - begin
         backend_reference = weakref.ref(self)

@@ -25,7 +25,13 @@ from ortable.backend.sessions.device_run import DeviceRun, session_providers
 from ortable.backend.sessions.session import make_run_options, make_session
 from ortable.backend.sessions.tune import tuned_settings, warn_not_tuned
 from ortable.compat.onnxruntime import bound_session
-from ortable.compat.providers import CPU, CUDA, provider_names
+from ortable.compat.providers import (
+    CPU,
+    CUDA,
+    is_plugin_provider,
+    provider_names,
+    warn_cpu_nodes,
+)
 from ortable.ir.casts import HALF_DTYPES
 from ortable.passes.weight_quantization import Stored, WeightOptions
 from ortable_generated.onnx.traits import GATHERS
@@ -85,7 +91,10 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
                 constants=constants,
             )
 
-        return make_with(_tune_settings(model, make_with, options, tuning, compiled.label))
+        session = make_with(_tune_settings(model, make_with, options, tuning, compiled.label))
+        if options.hints:
+            warn_cpu_nodes(session, providers)
+        return session
 
     key = session_key(compiled, options, providers, training, options.tune, repr(requested))
     session = None
@@ -201,17 +210,19 @@ def select_frozen_positions(compiled: CompiledGraph, options: OrtOptions) -> tup
 def _find_constants_obstacle(options: OrtOptions) -> str:
     """Return the reason why the providers accept no constants; empty if they do.
 
+    A plugin reads initializers through ONNX Runtime's interface, wherever their memory is.
     On CUDA only `freeze='trust'` allows constants: to check for writes that torch does not count, a
     call would have to wait for the device.
     """
     names = provider_names(options.providers)
     if names == (CPU,):
         return ""
-    if set(names) != {CUDA, CPU}:
-        return "only the CPU and CUDA providers accept constants in torch's memory"
+    is_plugin = all(name == CPU or is_plugin_provider(name) for name in names)
+    if not is_plugin and set(names) != {CUDA, CPU}:
+        return "only the CPU, CUDA and plugin providers accept constants in torch's memory"
     if options.weights is not None:
         return "option weights works only on the CPU"
-    if options.freeze != "trust":
+    if not is_plugin and options.freeze != "trust":
         return "on CUDA a call cannot check weights for writes; freeze='trust' omits the check"
     return ""
 

@@ -12,7 +12,13 @@ from typing import Any
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
 from ortable.compat.bisector import disabled_optimizers
-from ortable.compat.providers import apply_settings, check_providers, has_config_entry
+from ortable.compat.providers import (
+    apply_settings,
+    check_configured,
+    check_providers,
+    has_config_entry,
+    record_assignment,
+)
 from ortable.compat.scoped_patch import restore_on_exit
 from ortable.errors import OptionError, ProviderError
 from ortable.interpreter.diagnostics.runtime_errors import locate_error
@@ -174,6 +180,8 @@ def make_session(
     check_providers(providers)
     unsafe = _unsafe_optimizers(model)
     with _session_options(session_options, training, single_thread) as options:
+        check_configured(options, providers)
+        record_assignment(options, providers)
         if constants and options is session_options:
             model = _embed_constants(model, constants)
         elif constants:

@@ -17,7 +17,15 @@ from onnx import numpy_helper
 
 from ortable import dtypes
 from ortable.compat.bisector import disabled_optimizers
-from ortable.compat.providers import CPU, apply_settings, check_providers, provider_names
+from ortable.compat.providers import (
+    CPU,
+    apply_settings,
+    check_configured,
+    check_providers,
+    provider_names,
+    record_assignment,
+    warn_cpu_nodes,
+)
 from ortable.errors import ExportError, OptionError, ProviderError
 from ortable.interpreter.complex_numbers import real_tensor
 from ortable.ir import initializers
@@ -52,6 +60,8 @@ def make_session(
     requested = [CPU] if providers is None else list(providers)
     check_providers(requested)
     options = _session_options(session_options)
+    check_configured(options, requested)
+    record_assignment(options, requested)
     if isinstance(model, (onnx.ModelProto, Path)):
         source = str(model) if isinstance(model, Path) else model.SerializeToString()
     else:
@@ -73,6 +83,7 @@ def make_session(
             f"Execution provider {failed[0]!r} could not start; the session has "
             f"{', '.join(session.get_providers())}. ONNX Runtime wrote the reason to stderr."
         )
+    warn_cpu_nodes(session, requested)
     return session
 
 
