@@ -401,3 +401,48 @@ def test_a_function_that_no_file_can_hold_runs_all_the_same(call_package):
     for _ in range(2):
         call_package(options={"session_options": onnxruntime.SessionOptions()})
         assert counters["aot_autograd"]["autograd_cache_bypass"] == 1
+
+
+NEEDS_PRECOMPILE = pytest.mark.skipif(
+    not hasattr(torch.compiler, "precompile"),
+    reason="torch.compiler.precompile came with torch 2.15",
+)
+
+
+def _train_step(model, x):
+    loss = model(x).square().sum()
+    loss.backward()
+    return loss.detach()
+
+
+@NEEDS_PRECOMPILE
+@pytest.mark.parametrize("function", [_train_step, lambda model, x: model(x)])
+def test_a_source_file_of_torch_is_compiled(function, tmp_path):
+    """`torch.compiler.precompile` writes torch's graph as Python; a loaded one is a function."""
+    precompile = torch.compiler.precompile
+    files = tmp_path / "step.py", tmp_path / "step.cache"
+    model, x = nn.Sequential(nn.Linear(4, 3), nn.Tanh()), torch.randn(5, 4)
+    with precompile.capture(
+        function, artifact_path=files[0], cache_path=files[1], backend="eager"
+    ) as capture:
+        capture(model, x)
+    storage = {}
+    fast = torch.compile(precompile.load(*files), backend="ortable", options={"storage": storage})
+    results = []
+    with torch.set_grad_enabled(function is _train_step):
+        for run in (function, fast, fast):
+            model.zero_grad()
+            results.append([run(model, x), model[0].weight.grad])
+    torch.testing.assert_close(results[1], results[0])
+    torch.testing.assert_close(results[2], results[0])
+    (record,) = storage["instance"]  # one graph, with the backward in it
+    assert {call.where for call in record.placement} == {"onnx"}
+
+
+@NEEDS_PRECOMPILE
+def test_torch_writes_no_file_with_the_graphs_of_a_backend(tmp_path):
+    """If this fails, torch takes other backends, and docs/deployment.md is to say how."""
+    with pytest.raises(ValueError, match="must be 'inductor' or 'eager'"):
+        torch.compiler.precompile.capture(
+            torch.tanh, artifact_path=tmp_path / "f", cache_path=tmp_path / "c", backend="ortable"
+        ).__enter__()

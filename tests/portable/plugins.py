@@ -1,7 +1,7 @@
 """Plugins of ONNX Runtime: ortable's sessions with the execution provider of a plugin library.
 
-``python -m tests.portable.plugins NAME`` runs in a process of its own, since a library is registered
-for a whole process, and prints the outcomes of CHECKS as JSON. `check_plugins` starts it.
+``python -m tests.portable.plugins NAME`` registers a library, for its whole process, and prints the
+outcomes of CHECKS as JSON. `check_plugins` starts such processes.
 """
 
 from __future__ import annotations
