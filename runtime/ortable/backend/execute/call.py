@@ -110,7 +110,7 @@ class OrtBackend:
         self.compiled = compiled
         self.tuned: dict[str, Any] = {}  # set by option `tune` with the first session
         self.weights: dict[str, Any] = {}  # set by option `weights` with the first session
-        self.cpu_nodes = count_cpu_nodes(session)  # set again with the session of constants
+        self.cpu_nodes: dict[str, int] = {}  # set with the first session
         self.session = session
         self.run_options = run_options
         self._constant_positions = () if isinstance(frozen, str) else tuple(frozen)

@@ -28,6 +28,7 @@ from ortable.compat.onnxruntime import bound_session
 from ortable.compat.providers import (
     CPU,
     CUDA,
+    count_cpu_nodes,
     is_plugin_provider,
     provider_names,
     warn_cpu_nodes,
@@ -122,6 +123,7 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
         and stream is None,
     )
     backend.tuned = tuning
+    backend.cpu_nodes.update(count_cpu_nodes(session))
     if isinstance(requested, str) and stream is None:
         constants = () if isinstance(frozen, str) else frozen
         backend.weights.update(compute_weight_memory(compiled, constants))
