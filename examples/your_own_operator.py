@@ -56,7 +56,7 @@ def main() -> int:
         print(error)
 
     print("\n== With the entry")
-    print(SPECS.read_text())
+    print(SPECS.read_text(encoding="utf-8"))
     ortable.load_specs(SPECS)  # applies to all later conversions in this process
     batch = torch.export.Dim("batch")
     program = ortable.export(model, (x,), dynamic_shapes={"x": {0: batch}})

@@ -122,7 +122,7 @@ def generate(root: Path) -> Generated:
     }
     language = root / "docs" / "language.md"
     if language.exists():
-        pages["docs/language.md"] = insert_core_functions(language.read_text())
+        pages["docs/language.md"] = insert_core_functions(language.read_text(encoding="utf-8"))
     return Generated(files, pages, specs, rewrites)
 
 
@@ -184,7 +184,9 @@ def _record_kernels(options: argparse.Namespace) -> int:
     if options.verb == "kernels":
         write_kernel_table(folder / "kernels_cpu.yaml")
     else:
-        (folder / "kernels_cuda.yaml").write_text(read_cuda_kernels(installed_kernels()))
+        (folder / "kernels_cuda.yaml").write_text(
+            read_cuda_kernels(installed_kernels()), encoding="utf-8"
+        )
     return 0
 
 
@@ -214,7 +216,9 @@ def _generate(options: argparse.Namespace) -> int:
     folder = options.root / "generated"
     pages = {options.root / name: text for name, text in generated.pages.items()}
     stale_pages = [
-        page for page, text in pages.items() if not page.exists() or page.read_text() != text
+        page
+        for page, text in pages.items()
+        if not page.exists() or page.read_text(encoding="utf-8") != text
     ]
     if options.verb == "check":
         status = _report_stale(compare_tree(generated.files, folder), generated.files, folder)
@@ -225,7 +229,7 @@ def _generate(options: argparse.Namespace) -> int:
     report = write_tree(generated.files, folder)
     for page in stale_pages:
         page.parent.mkdir(exist_ok=True)
-        page.write_text(pages[page])
+        page.write_text(pages[page], encoding="utf-8")
     if not is_record_stale:
         write_stamp(options.root)
     _report_written(generated, report, time.perf_counter() - start)
@@ -295,7 +299,7 @@ def _report_record(path: Path, specs: Specs, verb: str) -> bool:
 
 def _report_stale(report: WriteReport, files: dict[str, str], folder: Path) -> int:
     for name in report.written:
-        old_text = (folder / name).read_text() if (folder / name).exists() else ""
+        old_text = (folder / name).read_text(encoding="utf-8") if (folder / name).exists() else ""
         diff = difflib.unified_diff(
             old_text.splitlines(),
             files[name].splitlines(),

@@ -22,7 +22,7 @@ _LIBRARIES = ("torch", "onnx", "onnxruntime", "jinja2", "pyyaml")
 def is_unchanged(root: Path) -> bool:
     """Whether the stamp of ``root`` equals the digest of its current files."""
     try:
-        return (root / PLACE).read_text() == digest(root)
+        return (root / PLACE).read_text(encoding="utf-8") == digest(root)
     except OSError:
         return False
 
@@ -31,7 +31,7 @@ def write_stamp(root: Path) -> None:
     """Write the stamp of ``root``; call this only after a run without errors."""
     path = root / PLACE
     path.parent.mkdir(exist_ok=True)
-    path.write_text(digest(root))
+    path.write_text(digest(root), encoding="utf-8")
 
 
 def digest(root: Path) -> str:

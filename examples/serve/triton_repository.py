@@ -104,7 +104,7 @@ def write(folder: Path, external_data: bool | None = None) -> Path:
     program.validate().check()  # equal to eager, also at other batch sizes
     program.save(path, external_data=external_data)
     graph = onnx.load(path, load_external_data=False)
-    (folder / NAME / "config.pbtxt").write_text(config(graph))
+    (folder / NAME / "config.pbtxt").write_text(config(graph), encoding="utf-8")
     return path
 
 
@@ -120,7 +120,7 @@ def show(folder: Path, path: Path) -> float:
     """Print the files, run requests in one batch, and return the largest difference from eager."""
     for file in sorted(file for file in folder.rglob("*") if file.is_file()):
         print(f"{file.relative_to(folder)}: {file.stat().st_size} bytes")
-    print("\n" + (folder / NAME / "config.pbtxt").read_text())
+    print("\n" + (folder / NAME / "config.pbtxt").read_text(encoding="utf-8"))
 
     requests = [torch.randn(rows, 16) for rows in (1, 3, 1, 2)]
     answers = answer_together(path, requests)

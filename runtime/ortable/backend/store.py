@@ -287,7 +287,7 @@ def _prune_folder(written_path: Path, limits: Limits, now: float) -> int:
 def describe_processor() -> str:
     """Describe the processor model, its usable cores and a digest of its instruction sets."""
     path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     fields = dict(line.split(":", 1) for line in reversed(lines) if ":" in line)
     values = {key.strip(): value.strip() for key, value in fields.items()}
     flags = values.get("flags", values.get("Features", ""))
