@@ -72,7 +72,6 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
         return OrtBackend(compiled, None, None, frozen=frozen)
 
     training = compiled.is_partition or compiled.kind != "inference"
-
     tuning: dict[str, Any] = {}
 
     def make_tuned_session(model: ModelProto, constants: dict[str, Any] | None = None) -> Any:
@@ -117,10 +116,7 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
         trusted=options.freeze == "trust",
         copies=None if rounding is not None else options.weight_copies,
         rounding=rounding,
-        codes=options.optimize
-        and not training
-        and _RULES_WITHOUT_CODES.isdisjoint(options.rewrites)
-        and stream is None,
+        codes=_repacks_codes(options) and not training and stream is None,
     )
     backend.tuned = tuning
     backend.cpu_nodes.update(count_cpu_nodes(session))
@@ -128,6 +124,11 @@ def run_with_onnxruntime(compiled: CompiledGraph, options: OrtOptions) -> OrtBac
         constants = () if isinstance(frozen, str) else frozen
         backend.weights.update(compute_weight_memory(compiled, constants))
     return backend
+
+
+def _repacks_codes(options: OrtOptions) -> bool:
+    """Whether the options leave on the rules that repack integer codes of weights."""
+    return options.optimize and _RULES_WITHOUT_CODES.isdisjoint(options.rewrites)
 
 
 def _requested_weights(
