@@ -9,6 +9,7 @@ import torch
 from torch.export import Dim
 
 from ortable import ExportOptions, bypass_export_some_errors, to_onnx
+from ortable.compat.torch_version import TORCH
 from ortable.errors import ExportError
 
 from .helpers import assert_same
@@ -307,6 +308,10 @@ def double_if_long(part):
 def test_a_branch_on_a_size_of_data_whose_sides_are_the_same() -> None:
     module, x = Parts(attend), torch.rand(6, 4)
     with bypass_export_some_errors():
+        if TORCH == (2, 14):  # its kernel of attention asks whether the size is 0
+            with pytest.raises(ExportError, match=r"Could not guard on .* Eq\(u0, 0\)"):
+                export_traced(module, x, torch.tensor([2, 4]))
+            return
         model = export_traced(module, x, torch.tensor([2, 4]))
     for lengths in ([2, 4], [1, 5], [5, 1], [3, 3]):
         assert_same(model, module, (x, torch.tensor(lengths)))

@@ -1,7 +1,7 @@
 """Plugins of ONNX Runtime: ortable's sessions with the execution provider of a plugin library.
 
 ``python -m tests.portable.plugins NAME`` registers a library, for its whole process, and prints the
-outcomes of CHECKS as JSON. `check_plugins` starts such processes.
+outcomes as JSON. `check_plugins` installs the packages and starts such processes.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnxruntime
 import torch
@@ -27,50 +25,34 @@ from .runtimes import FOLDER, SECONDS, Runtime, error_text, install
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@dataclass(frozen=True)
-class Plugin:
-    """A package with a plugin library, its module, its provider and the function of the path.
-
-    ``needs`` says on which machines the provider lists a device.
-    """
+class Plugin(NamedTuple):
+    """A package with a plugin library, its function of the path, and what it needs for a device."""
 
     package: str
-    module: str
-    provider: str
     path_function: str
     needs: str = ""
 
 
 PLUGINS = {
-    plugin.provider: plugin
-    for plugin in (
-        Plugin("onnxruntime-ggml==0.2.0", "onnxruntime_ggml", "ggml", "library_path"),
-        Plugin(
-            "onnxruntime-ep-openvino==1.8.1", "onnxruntime_ep_openvino",
-            "OpenVINOExecutionProvider", "get_library_path", "a processor of Intel",
-        ),
-    )
-}  # fmt: skip
+    "ggml": Plugin("onnxruntime-ggml==0.2.0", "library_path"),
+    "OpenVINOExecutionProvider": Plugin(
+        "onnxruntime-ep-openvino==1.8.1", "get_library_path", "a processor of Intel"
+    ),
+}
 _TOLERANCE = 2e-3  # ggml multiplies constants in float16
 
 
-class _Net(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.last = torch.nn.Linear(8, 16), torch.nn.Linear(16, 4)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.softmax(self.last(torch.relu(self.first(x))), -1)
+def _make_model() -> torch.nn.Module:
+    layers = torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4), torch.nn.Softmax(-1)
+    return torch.nn.Sequential(*layers)
 
 
 def _check_inference(provider: str) -> None:
     storage: dict[str, Any] = {}
-    model = _Net().eval()
-    fast = compile_for(model, provider, storage=storage)
+    model, fast = compile_for(provider, storage=storage)
     with torch.no_grad():
-        for _ in range(2):
-            assert_close(fast(torch.ones(3, 8)), model(torch.ones(3, 8)))
-        model.first.weight.mul_(2)  # constants of a plugin's session follow writes
+        assert_close(fast(torch.ones(3, 8)), model(torch.ones(3, 8)))
+        model[0].weight.mul_(2)  # constants of a plugin's session follow writes
         assert_close(fast(torch.ones(3, 8)), model(torch.ones(3, 8)))
     record = storage["instance"][0]
     assert record.providers[0] == provider and len(record.frozen) == 4, record
@@ -78,8 +60,7 @@ def _check_inference(provider: str) -> None:
 
 
 def _check_dynamic_sizes(provider: str) -> None:
-    model = _Net().eval()
-    fast = compile_for(model, provider, dynamic=True)
+    model, fast = compile_for(provider, dynamic=True)
     with torch.no_grad():
         for rows in (2, 5, 1):
             x = torch.randn(rows, 8)
@@ -87,71 +68,64 @@ def _check_dynamic_sizes(provider: str) -> None:
 
 
 def _check_training(provider: str) -> None:
-    model, x = _Net(), torch.randn(3, 8)
     gradients = []
-    for run in (compile_for(model, provider), model):
+    model, fast = compile_for(provider)
+    for run in (fast, model):
         model.zero_grad()
-        run(x).square().sum().backward()
-        gradients.append(model.first.weight.grad.clone())
+        run(torch.ones(3, 8)).square().sum().backward()
+        gradients.append(model[0].weight.grad.clone())
     assert_close(*gradients)
 
 
 def _check_program(provider: str) -> None:
-    model, x = _Net().eval(), torch.randn(3, 8)
+    model, x = _make_model().eval(), torch.randn(3, 8)
     program = ortable.export(model, (x,))
     program.initialize_inference_session(providers=[(provider, {"device_id": "0"})])
     assert program.session().get_providers()[0] == provider
-    with torch.no_grad():
-        assert_close(program(x), model(x))
+    assert_close(program(x), model(x).detach())
 
 
 def _check_cpu_nodes(provider: str) -> None:
-    pool = torch.nn.MaxPool2d(2)  # ggml does not have it
-    explained = ortable.explain(
-        pool, torch.ones(1, 1, 4, 4), options={"providers": [provider], "hints": False}
-    )
-    nodes = explained.graphs[0].cpu_nodes
+    pool, options = torch.nn.MaxPool2d(2), {"providers": [provider], "hints": False}
+    explained = ortable.explain(pool, torch.ones(1, 1, 4, 4), options=options)
+    nodes = explained.graphs[0].cpu_nodes  # ggml has no MaxPool
     assert nodes and f"run in CPUExecutionProvider, not in {provider}" in str(explained), nodes
 
 
-CHECKS: dict[str, Callable[[str], None]] = {
-    "inference": _check_inference,
-    "dynamic sizes": _check_dynamic_sizes,
-    "training": _check_training,
-    "program": _check_program,
-    "nodes of the CPU": _check_cpu_nodes,
-}
-
-
-def compile_for(model: Any, provider: str, dynamic: bool | None = None, **options: Any) -> Any:
-    torch._dynamo.reset()
+def compile_for(provider: str, dynamic: bool | None = None, **options: Any) -> tuple[Any, Any]:
+    """Return a new model, and the model compiled for a provider."""
+    model = _make_model()
     options = {"providers": [provider], "hints": False, **options}
-    return torch.compile(model, backend="ortable", dynamic=dynamic, options=options)
+    return model, torch.compile(model, backend="ortable", dynamic=dynamic, options=options)
 
 
 def assert_close(actual: torch.Tensor, expected: torch.Tensor) -> None:
     torch.testing.assert_close(actual, expected, atol=_TOLERANCE, rtol=_TOLERANCE)
 
 
-def run_checks(plugin: Plugin) -> dict[str, str]:
+def run_checks(provider: str) -> dict[str, str]:
     """Register a plugin's library and return the outcome of each check: "passed" or a failure."""
+    plugin = PLUGINS[provider]
     try:
-        check_providers([plugin.provider])
+        check_providers([provider])
         return {"registration": "the provider is there before its library"}
     except ortable.ProviderError:
-        pass
-    path = getattr(importlib.import_module(plugin.module), plugin.path_function)()
-    onnxruntime.register_execution_provider_library(plugin.provider, path)
-    if not is_plugin_provider(plugin.provider) and plugin.needs:
+        module = importlib.import_module(plugin.package.partition("==")[0].replace("-", "_"))
+    path = getattr(module, plugin.path_function)()
+    onnxruntime.register_execution_provider_library(provider, path)
+    if not is_plugin_provider(provider):
         return {"registration": f"no device: it needs {plugin.needs}"}
     outcomes = {}
-    for name, check in CHECKS.items():
+    for check in (
+        _check_inference, _check_dynamic_sizes, _check_training, _check_program, _check_cpu_nodes,
+    ):  # fmt: skip
         torch.manual_seed(0)
+        torch._dynamo.reset()
         try:
-            check(plugin.provider)
-            outcomes[name] = "passed"
+            check(provider)
+            outcomes[check.__name__] = "passed"
         except Exception as error:
-            outcomes[name] = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            outcomes[check.__name__] = f"{type(error).__name__}: {str(error)[:300]}"
     return outcomes
 
 
@@ -159,8 +133,7 @@ def check_plugins(names: list[str]) -> list[str]:
     """Install plugins, run their checks in processes, and return a line for each failure."""
     failures = []
     for name in names:
-        plugin = PLUGINS[name]
-        install(Runtime(name, (plugin.package,)))
+        install(Runtime(name, (PLUGINS[name].package,)))
         process = subprocess.run(
             [sys.executable, "-m", "tests.portable.plugins", name],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(FOLDER / name)])},
@@ -175,7 +148,7 @@ def check_plugins(names: list[str]) -> list[str]:
             continue
         outcomes = json.loads(process.stdout.splitlines()[-1])
         print(name, outcomes, flush=True)
-        accepted = ("passed", f"no device: it needs {plugin.needs}")
+        accepted = ("passed", f"no device: it needs {PLUGINS[name].needs or 'nothing'}")
         failures += [
             f"plugin {name}, {check}: {outcome}"
             for check, outcome in outcomes.items()
@@ -185,4 +158,4 @@ def check_plugins(names: list[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(run_checks(PLUGINS[sys.argv[1]])))
+    print(json.dumps(run_checks(sys.argv[1])))

@@ -58,10 +58,10 @@ environment, keeps it below `~/.cache/ortable`, and runs its row.
 
 ## What was never run
 
-- **Windows and macOS.** All of the above ran on Linux, on x86-64. Tests simulate what differs there:
-  no `fork` and no `fcntl`, processes that are spawned, folders with spaces and letters beyond ASCII,
-  files opened with the encoding of the locale, names of weights that differ in case only. Nobody
-  tried to replace a file that a session has open, which Windows refuses.
+- **Windows and macOS.** All of the above ran on Linux, on x86-64. Tests simulate what differs
+  there: no `fork` and no `fcntl`, processes that are spawned, folders with spaces and letters
+  beyond ASCII, files opened with the encoding of the locale, names of weights that differ in case
+  only. Nobody tried to replace a file that a session has open, which Windows refuses.
 - **Python without the GIL** (3.14t): there was no such interpreter.
 - **Providers other than the CPU's** ran as far as [GPUs](devices.md) says.
 - **torch 2.12 and onnx 1.20** are refused. With the check left out, torch 2.12.1 passed the tests
