@@ -156,6 +156,10 @@ RECURRENT: set[str] = {
     "aten::lstm.input",
     "aten::rnn_relu.input",
     "aten::rnn_tanh.input",
+    "ortable_packed::gru",
+    "ortable_packed::lstm",
+    "ortable_packed::rnn_relu",
+    "ortable_packed::rnn_tanh",
 }
 
 # sets a mode around the graph that it calls; torch writes it out when it decomposes

@@ -105,6 +105,9 @@ NAMES: dict[str, PrivateName] = {
         "convert flex_attention",
     ),
     "check": PrivateName("torch:_check", "function", "constrain a size in one_hot"),
+    "variable_functions": PrivateName(
+        "torch:_VF", "module", "trace packed sequences in exports"
+    ),
     "statically_known_true": PrivateName(
         "torch.fx.experimental.symbolic_shapes:statically_known_true",
         "function",
@@ -599,6 +602,14 @@ def spec_children(spec: Any) -> dict[Any, Any] | list[Any]:
 def attached_shapes_spec(module: Any) -> Any:
     """Return the ShapesSpec that ``@dynamic_spec`` attached to forward, from 2.15 on; else None."""
     return getattr(getattr(module, "forward", None), "_dynamic_spec", None)
+
+
+def packed_sequence_functions() -> dict[Any, str]:
+    """Return the functions that torch calls for packed sequences, and their names in ortable."""
+    functions: Any = _private_name("variable_functions")
+    names = {"_pack_padded_sequence": "pack", "_pad_packed_sequence": "pad"}
+    networks = ("lstm", "gru", "rnn_tanh", "rnn_relu")
+    return {getattr(functions, key): name for key, name in [*names.items(), *zip(networks, networks)]}
 
 
 def without_shapes_spec(forward: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ortable import dims, dtypes
@@ -18,9 +18,9 @@ from ortable.prelude.facts import (
 from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import const_like
 from ortable.prelude.shapes import sliced
-from ortable.prelude.values import as_vec, consts, reshape_to, squeezed, unsqueezed
+from ortable.prelude.values import as_vec, cast, consts, reshape_to, squeezed, unsqueezed
 
-from .recurrent_nan import RecurrentLayer, propagate_nan
+from .recurrent_nan import Padding, RecurrentLayer, propagate_nan
 
 __all__ = []
 
@@ -30,6 +30,15 @@ _LSTM_GATES = (0, 3, 1, 2)
 
 # Gate order of torch: reset, update, new. Gate order of ONNX: update, reset, hidden.
 _GRU_GATES = (1, 0, 2)
+
+# Operator, order of the gates and attributes, by torch's name. For gru, torch resets after the
+# product with the hidden state.
+_NETWORKS: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {
+    "lstm": ("LSTM", _LSTM_GATES, {}),
+    "gru": ("GRU", _GRU_GATES, {"linear_before_reset": 1}),
+    "rnn_tanh": ("RNN", (0,), {"activations": ["Tanh"]}),
+    "rnn_relu": ("RNN", (0,), {"activations": ["Relu"]}),
+}
 
 
 def lower_lstm(
@@ -52,10 +61,8 @@ def lower_lstm(
         output [T, N, D*H] (or [N, T, D*H]), h_n [L*D, N, H] and c_n [L*D, N, H]. With projections,
         the first two have the projected size P in place of H.
     """
-    network = _Network("LSTM", _LSTM_GATES, has_biases, num_layers, bidirectional, batch_first)
-    if dim_of(graph, hx[0], -1) != dim_of(graph, hx[1], -1):
-        return _run_projected_lstm(graph, network, input, hx, params)
-    output, h_n, c_n = _run_layers(graph, network, input, hx, params)
+    network = _make_network("lstm", has_biases, num_layers, bidirectional, batch_first)
+    output, h_n, c_n = _run_network(graph, network, input, hx, params)
     return output, h_n, c_n
 
 
@@ -102,16 +109,8 @@ def lower_gru(
     batch_first: bool,
 ) -> tuple[str, str]:
     """Lower aten::gru.input: return output and h_n."""
-    network = _Network(
-        "GRU",
-        _GRU_GATES,
-        has_biases,
-        num_layers,
-        bidirectional,
-        batch_first,
-        {"linear_before_reset": 1},  # torch resets after the product with the hidden state
-    )
-    output, h_n = _run_layers(graph, network, input, [hx], params)
+    network = _make_network("gru", has_biases, num_layers, bidirectional, batch_first)
+    output, h_n = _run_network(graph, network, input, [hx], params)
     return output, h_n
 
 
@@ -127,16 +126,8 @@ def rnn_tanh(
     batch_first: bool,
 ) -> tuple[str, str]:
     """Lower aten::rnn_tanh.input: return output and h_n."""
-    network = _Network(
-        "RNN",
-        (0,),
-        has_biases,
-        num_layers,
-        bidirectional,
-        batch_first,
-        _activation_attribute("Tanh", bidirectional),
-    )
-    output, h_n = _run_layers(graph, network, input, [hx], params)
+    network = _make_network("rnn_tanh", has_biases, num_layers, bidirectional, batch_first)
+    output, h_n = _run_network(graph, network, input, [hx], params)
     return output, h_n
 
 
@@ -152,21 +143,28 @@ def rnn_relu(
     batch_first: bool,
 ) -> tuple[str, str]:
     """Lower aten::rnn_relu.input: return output and h_n."""
-    network = _Network(
-        "RNN",
-        (0,),
-        has_biases,
-        num_layers,
-        bidirectional,
-        batch_first,
-        _activation_attribute("Relu", bidirectional),
-    )
-    output, h_n = _run_layers(graph, network, input, [hx], params)
+    network = _make_network("rnn_relu", has_biases, num_layers, bidirectional, batch_first)
+    output, h_n = _run_network(graph, network, input, [hx], params)
     return output, h_n
 
 
-def _activation_attribute(name: str, bidirectional: bool) -> dict[str, Any]:
-    return {"activations": [name] * (2 if bidirectional else 1)}
+def run_padded_network(
+    graph: Graph,
+    name: str,
+    input: str,
+    states: Sequence[str],
+    params: Sequence[str],
+    has_biases: bool,
+    num_layers: int,
+    bidirectional: bool,
+    padding: Padding,
+) -> list[str]:
+    """Run a network over padded sequences [T, N, I]: return the output and the last states.
+
+    ``name`` is lstm, gru, rnn_tanh or rnn_relu. Rows behind the end of a sequence are undefined.
+    """
+    network = _make_network(name, has_biases, num_layers, bidirectional, False)
+    return _run_network(graph, replace(network, padding=padding), input, states, params)
 
 
 @dataclass(frozen=True)
@@ -180,10 +178,35 @@ class _Network:
     bidirectional: bool
     batch_first: bool
     attributes: dict[str, Any] = field(default_factory=dict)
+    padding: Padding | None = None
 
     @property
     def direction_count(self) -> int:
         return 2 if self.bidirectional else 1
+
+    def sequence_lens(self, graph: Graph) -> str | None:
+        """Return ONNX's input of this name."""
+        return None if self.padding is None else cast(graph, self.padding.lengths, dtypes.int32)
+
+
+def _make_network(
+    name: str, has_biases: bool, num_layers: int, bidirectional: bool, batch_first: bool
+) -> _Network:
+    op_type, gates, attributes = _NETWORKS[name]
+    if "activations" in attributes:
+        attributes = {"activations": attributes["activations"] * (2 if bidirectional else 1)}
+    return _Network(
+        op_type, gates, has_biases, num_layers, bidirectional, batch_first, attributes
+    )
+
+
+def _run_network(
+    graph: Graph, network: _Network, input: str, states: Sequence[str], params: Sequence[str]
+) -> list[str]:
+    """Run the network; the hidden state of an LSTM is projected if it is narrower than the cell."""
+    if len(states) == 2 and dim_of(graph, states[0], -1) != dim_of(graph, states[1], -1):
+        return list(_run_projected_lstm(graph, network, input, states, params))
+    return _run_layers(graph, network, input, states, params)
 
 
 def _run_layers(
@@ -196,8 +219,10 @@ def _run_layers(
     hidden = static(dim_of(graph, params[1], 1))
     x = op.Transpose(input, perm=[1, 0, 2]) if network.batch_first else input
     batch = dim_of(graph, x, 1)
-    x, *states = _pad_empty_batch(graph, batch, [x, *states])
+    if network.padding is None:  # torch packs no empty batch
+        x, *states = _pad_empty_batch(graph, batch, [x, *states])
     starts = [_split_states(graph, state, network.num_layers, directions) for state in states]
+    lengths = network.sequence_lens(graph)
     last_states: list[list[str]] = [[] for _ in states]
     for layer in range(network.num_layers):
         offset = layer * directions * per_direction
@@ -205,7 +230,7 @@ def _run_layers(
         tensors = _onnx_weights(graph, weights, per_direction, directions, hidden, network.gates)
         results = graph.make_node(
             network.op_type,
-            [x, *tensors, None, *(start[layer] for start in starts)],
+            [x, *tensors, lengths, *(start[layer] for start in starts)],
             1 + len(states),
             hidden_size=hidden,
             **{"direction": "bidirectional" if network.bidirectional else "forward"}
@@ -213,7 +238,9 @@ def _run_layers(
         )
         layer_states = [start[layer] for start in starts]
         is_backward = (network.attributes.get("direction") == "reverse", True)[:directions]
-        operands = RecurrentLayer(x, tensors, layer_states, len(network.gates), hidden, is_backward)
+        operands = RecurrentLayer(
+            x, tensors, layer_states, len(network.gates), hidden, is_backward, None, network.padding
+        )
         results = propagate_nan(graph, operands, results)
         x = _join_directions(graph, results[0], directions, hidden)
         for collected, state in zip(last_states, results[1:], strict=True):
@@ -252,7 +279,8 @@ def _run_projected_lstm(
     directions = network.direction_count
     x = op.Transpose(input, perm=[1, 0, 2]) if network.batch_first else input
     batch = dim_of(graph, x, 1)
-    x, *hx = _pad_empty_batch(graph, batch, [x, *hx])
+    if network.padding is None:
+        x, *hx = _pad_empty_batch(graph, batch, [x, *hx])
     starts = [_split_states(graph, state, network.num_layers * directions, 1) for state in hx]
     last_states: list[list[str]] = [[], []]
     for layer in range(network.num_layers):
@@ -291,10 +319,7 @@ def _run_projected_direction(
     op = OpBuilder(graph)
     w_ih, w_hh, *biases, w_hr = weights
     hidden = static(dim_of(graph, w_hr, 1))
-    step_padding = dim_of(graph, x, 0) - 1
-    begin_pad, end_pad = (step_padding, 0) if direction else (0, step_padding)
-    pads = as_vec(graph, [begin_pad, 0, 0, end_pad, 0, 0])
-    padded_input = op.Concat(x, op.Pad(start[0], pads), axis=2)
+    padded_input = op.Concat(x, _start_rows(graph, network, x, start[0], direction), axis=2)
     recurrent_weight = op.MatMul(w_hh, w_hr)
     tensors = _onnx_weights(
         graph,
@@ -310,7 +335,7 @@ def _run_projected_direction(
     )
     result = graph.make_node(
         network.op_type,
-        [padded_input, *tensors, None, None, start[1]],
+        [padded_input, *tensors, network.sequence_lens(graph), None, start[1]],
         3,
         hidden_size=hidden,
         direction="reverse" if direction else "forward",
@@ -323,12 +348,24 @@ def _run_projected_direction(
         hidden,
         (direction == 1,),
         _stack_tensors(graph, [recurrent_weight]),
+        network.padding,
     )
     result = propagate_nan(graph, layer, result)
     projection = op.Transpose(w_hr, perm=[1, 0])
     output = op.Squeeze(result[0], consts(graph, [1], dtypes.int64))
     h_n = op.MatMul(result[1], projection)
     return op.MatMul(output, projection), h_n, result[2]
+
+
+def _start_rows(graph: Graph, network: _Network, x: str, state: str, direction: int) -> str:
+    """Return rows [T, N, P] that have the state [1, N, P] at the first step, and 0 at others."""
+    op = OpBuilder(graph)
+    if direction and network.padding is not None:  # the first step is the end of the sequence
+        is_first = unsqueezed(graph, network.padding.last_steps(graph), [2])
+        return str(op.Where(is_first, state, const_like(graph, 0, state)))
+    step_padding = dim_of(graph, x, 0) - 1
+    begin_pad, end_pad = (step_padding, 0) if direction else (0, step_padding)
+    return str(op.Pad(state, as_vec(graph, [begin_pad, 0, 0, end_pad, 0, 0])))
 
 
 def _replace_nan(graph: Graph, weight: str) -> str:

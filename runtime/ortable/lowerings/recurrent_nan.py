@@ -23,12 +23,30 @@ from functools import reduce
 
 from ortable import dtypes
 from ortable.ir import Graph
+from ortable.prelude.facts import dim_of
 from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.pointwise import const_like
-from ortable.prelude.shapes import sliced
+from ortable.prelude.shapes import iota, sliced
 from ortable.prelude.values import const, consts, squeezed, unsqueezed
 
 _END = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Padding:
+    """Where padded sequences end.
+
+    ``mask`` is a bool [T, N], true for the steps of a sequence, and ``lengths`` int64 [N].
+    """
+
+    mask: str
+    lengths: str
+
+    def last_steps(self, graph: Graph) -> str:
+        """Return a bool [T, N] that is true for the last step of each sequence."""
+        op = OpBuilder(graph)
+        steps = unsqueezed(graph, iota(graph, 0, dim_of(graph, self.mask, 0), 1), [1])
+        return str(op.Equal(steps, unsqueezed(graph, op.Sub(self.lengths, 1), [0])))
 
 
 @dataclass(frozen=True)
@@ -37,7 +55,8 @@ class RecurrentLayer:
 
     ``input`` is [T, N, I]; ``weights`` are [D, G*H, I], [D, G*H, H], and [D, 2*G*H] or None;
     ``states`` are [D, N, H]. ``backward`` holds, for each direction, whether it runs backward.
-    ``later`` [D, G*H, H] holds weights that only steps after the first read, or None.
+    ``later`` [D, G*H, H] holds weights that only steps after the first read, or None. ``padding``
+    says where the sequences end, if they have different lengths.
     """
 
     input: str
@@ -47,6 +66,7 @@ class RecurrentLayer:
     hidden: int
     backward: tuple[bool, ...]
     later: str | None = None
+    padding: Padding | None = None
 
 
 def propagate_nan(graph: Graph, layer: RecurrentLayer, results: Sequence[str]) -> list[str]:
@@ -109,7 +129,8 @@ def _cell_nan_terms(graph: Graph, gates: str) -> str:
 def _step_nan_terms(graph: Graph, layer: RecurrentLayer, start: str, later: str) -> tuple[str, str]:
     """Return the NaN terms of all steps [T, D, N, 1] and of the last step [D, N, 1].
 
-    ``start`` counts from the first step on, ``later`` from the second.
+    ``start`` counts from the first step on, ``later`` from the second. Steps behind the end of a
+    sequence do not count, and their terms are undefined.
     """
     op, axis = OpBuilder(graph), const(graph, 0, dtypes.int64)
     input_terms = unsqueezed(graph, _nan_terms(graph, layer.input), [1])
@@ -121,13 +142,32 @@ def _step_nan_terms(graph: Graph, layer: RecurrentLayer, start: str, later: str)
         ]
         reverse = int(backward)
         sums = [
-            op.CumSum(op.Add(input_terms, term), axis, exclusive=exclusive, reverse=reverse)
+            op.CumSum(
+                _keep_steps(graph, layer.padding, op.Add(input_terms, term)),
+                axis,
+                exclusive=exclusive,
+                reverse=reverse,
+            )
             for exclusive, term in enumerate(direction_terms)
         ]
         terms = op("Add", sums)
         steps.append(terms)
+        if layer.padding is not None and not backward:
+            is_last = unsqueezed(graph, layer.padding.last_steps(graph), [1, 3])
+            terms = op.Where(is_last, terms, const_like(graph, 0, terms))
+            first_axis = consts(graph, [0], dtypes.int64)
+            last_terms.append(op.ReduceSum(terms, first_axis, keepdims=0))
+            continue
         bounds = (0, 1) if backward else (-1, _END)
         last_terms.append(squeezed(graph, sliced(graph, terms, 0, *bounds), [0]))
     if len(steps) == 1:
         return str(steps[0]), str(last_terms[0])
     return str(op("Concat", steps, axis=1)), str(op("Concat", last_terms, axis=0))
+
+
+def _keep_steps(graph: Graph, padding: Padding | None, terms: str) -> str:
+    """Set terms [T, 1, N, 1] behind the ends of sequences to 0."""
+    if padding is None:
+        return terms
+    mask = unsqueezed(graph, padding.mask, [1, 3])
+    return str(OpBuilder(graph).Where(mask, terms, const_like(graph, 0, terms)))

@@ -34,6 +34,8 @@ from ortable.exporter.frontend.module_state import (
 )
 from ortable.ir.initializers import is_fake
 
+from .packed_sequences import trace_packed_sequences
+
 _PYTHON_TYPES: dict[Any, Any] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 _SYMBOLIC: tuple[Any, ...] = tuple(_PYTHON_TYPES)
 
@@ -288,6 +290,7 @@ def record_module(
         replace_tensors(module_tensors(module), copies),
         wrap_forward_in_autocast(module),
         record_calls(module, record),
+        trace_packed_sequences(module),
         in_onnx_export(),
         exporting_state(),
         silence_loggers(FAKE_TENSOR_LOGGER),

@@ -26,6 +26,7 @@ from ortable.exporter.signature import dynamic_shapes as shapes
 from .concrete_values import FlagEvaluationMode
 from .functionalize import prepare_program
 from .loop_capture import capture_with_loops
+from .packed_sequences import trace_packed_sequences
 from .recorded_calls import CallRecord, record_calls
 from .tracing import trace_program
 
@@ -103,6 +104,7 @@ def _run_export(strict: bool, attempts: CaptureAttempts) -> Captured:
     with (
         nullcontext() if strict else discard_new_buffers(request.model),
         nullcontext() if strict else FlagEvaluationMode(),
+        nullcontext() if strict else trace_packed_sequences(request.model),
         nullcontext() if attempts.record is None else record_calls(request.model, attempts.record),
         shapes.prepare_export(request.model, attempts.arguments, attempts.dynamic_shapes),
     ):
@@ -123,7 +125,7 @@ def _reuse_first_program(attempts: CaptureAttempts) -> Captured:
 
 def _run_tracing(attempts: CaptureAttempts) -> Captured:
     request = attempts.request
-    with discard_new_buffers(request.model):
+    with discard_new_buffers(request.model), trace_packed_sequences(request.model):
         exported, notes, attempts.paths = trace_program(
             request.model, request.args, request.kwargs, attempts.dynamic_shapes
         )
@@ -141,6 +143,7 @@ def _run_loop_capture(attempts: CaptureAttempts) -> Captured:
 
     with (
         discard_new_buffers(model),
+        trace_packed_sequences(model),
         shapes.prepare_export(model, attempts.arguments, attempts.dynamic_shapes),
     ):
         return capture_with_loops(
@@ -155,7 +158,7 @@ def _run_draft_export(attempts: CaptureAttempts) -> Captured:
     change the model.
     """
     request = attempts.request
-    with discard_new_buffers(request.model):
+    with discard_new_buffers(request.model), trace_packed_sequences(request.model):
         exported = torch.export.draft_export(
             request.model, request.args, request.kwargs, dynamic_shapes=attempts.dynamic_shapes
         )
