@@ -42,6 +42,7 @@ def pack_sequences(
     checked = _check_lengths(graph, lengths, steps)
     counts = unsqueezed(graph, iota(graph, 0, steps, 1), [1])
     mask = OpBuilder(graph).Less(counts, unsqueezed(graph, checked, [0]))
+    graph.set_shape(mask, (steps, dim_of(graph, lengths, 0)))
     sizes = _count_true(graph, mask, 1)
     longest = sliced(graph, checked, 0, 0, 1)
     start, axis = consts(graph, [0], dtypes.int64), consts(graph, [0], dtypes.int64)
@@ -128,9 +129,12 @@ def _pad_rows(graph: Graph, data: str, batch_sizes: str, batch: SymInt) -> tuple
     mask = op.Less(unsqueezed(graph, numbers, [0]), unsqueezed(graph, batch_sizes, [1]))
     starts = op.CumSum(batch_sizes, const(graph, 0, dtypes.int64), exclusive=1)
     index = op.Add(unsqueezed(graph, starts, [1]), unsqueezed(graph, numbers, [0]))
+    steps = dim_of(graph, batch_sizes, 0)
+    for outer in (mask, index):
+        graph.set_shape(outer, (steps, batch))
     last = as_scalar(graph, dim_of(graph, data, 0) - 1)
     x = op.Gather(data, op.Min(index, last), axis=0)
-    graph.set_shape(x, (dim_of(graph, batch_sizes, 0), batch, *shape_of(graph, data)[1:]))
+    graph.set_shape(x, (steps, batch, *shape_of(graph, data)[1:]))
     return str(x), str(mask)
 
 

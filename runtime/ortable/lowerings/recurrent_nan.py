@@ -46,7 +46,9 @@ class Padding:
         """Return a bool [T, N] that is true for the last step of each sequence."""
         op = OpBuilder(graph)
         steps = unsqueezed(graph, iota(graph, 0, dim_of(graph, self.mask, 0), 1), [1])
-        return str(op.Equal(steps, unsqueezed(graph, op.Sub(self.lengths, 1), [0])))
+        is_last = op.Equal(steps, unsqueezed(graph, op.Sub(self.lengths, 1), [0]))
+        graph.set_shape(is_last, graph.get_shape(self.mask))
+        return str(is_last)
 
 
 @dataclass(frozen=True)
