@@ -105,9 +105,7 @@ NAMES: dict[str, PrivateName] = {
         "convert flex_attention",
     ),
     "check": PrivateName("torch:_check", "function", "constrain a size in one_hot"),
-    "variable_functions": PrivateName(
-        "torch:_VF", "module", "trace packed sequences in exports"
-    ),
+    "variable_functions": PrivateName("torch:_VF", "module", "trace packed sequences in exports"),
     "statically_known_true": PrivateName(
         "torch.fx.experimental.symbolic_shapes:statically_known_true",
         "function",
@@ -608,8 +606,8 @@ def packed_sequence_functions() -> dict[Any, str]:
     """Return the functions that torch calls for packed sequences, and their names in ortable."""
     functions: Any = _private_name("variable_functions")
     names = {"_pack_padded_sequence": "pack", "_pad_packed_sequence": "pad"}
-    networks = ("lstm", "gru", "rnn_tanh", "rnn_relu")
-    return {getattr(functions, key): name for key, name in [*names.items(), *zip(networks, networks)]}
+    names |= {name: name for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
+    return {getattr(functions, torch_name): name for torch_name, name in names.items()}
 
 
 def without_shapes_spec(forward: Callable[..., Any]) -> Callable[..., Any]:

@@ -251,6 +251,8 @@ def _recurrent_length_names(program: Program) -> set[str] | None:
         value = node.args[0].meta.get("val")
         if not isinstance(value, torch.Tensor):
             return None
+        if "batch_sizes" in {argument.name for argument in node.target._schema.arguments}:
+            continue  # torch refuses to pack an empty sequence
         batch_first = node.args[-1]
         length = value.shape[1 if batch_first else 0]
         if isinstance(length, torch.SymInt):

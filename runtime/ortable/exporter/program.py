@@ -36,6 +36,7 @@ from ortable.exporter.reporting.sessions import (
 from ortable.exporter.reporting.validate import Validation, validate_model
 from ortable.ir.pictures.draw import draw
 from ortable.ir.pictures.explorer import Overlay
+from ortable.lowerings.packed_sequences import LENGTHS_CHECK
 from ortable.passes import pipeline
 
 from .arguments import PathName, checked_path, checked_target
@@ -317,6 +318,11 @@ class OnnxProgram:
         try:
             return run_session(session, self._get_convention().input_feeds(leaves), names)
         except Exception as error:  # onnxruntime's classes derive from Exception only
+            if f"'{LENGTHS_CHECK}" in str(error):
+                raise InputError(
+                    "the lengths of packed sequences are 1 or more, at most the number of steps of "
+                    "the padded input, and sorted with enforce_sorted=True, the longest first"
+                ) from error
             raise ExportError(f"ONNX Runtime could not run the model: {error}") from error
 
     # -- validation and optimization

@@ -24,13 +24,25 @@ from ortable.prelude.facts import (
     shape_of,
 )
 from ortable.prelude.op_builder import OpBuilder
-from ortable.prelude.shapes import along_axis, iota, sliced
-from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, permuted, reshape_to, unsqueezed
+from ortable.prelude.shapes import iota, sliced
+from ortable.prelude.values import (
+    as_scalar,
+    as_vec,
+    cast,
+    const,
+    consts,
+    permuted,
+    reshape_to,
+    unsqueezed,
+)
 
 from .recurrent import run_padded_network
 from .recurrent_nan import Padding
 
 __all__ = ["packed_network"]
+
+# Name of the node that fails in ONNX Runtime for invalid lengths; more nodes get a suffix.
+LENGTHS_CHECK = "packed_sequence_lengths"
 
 
 def pack_sequences(
@@ -107,7 +119,7 @@ def _check_lengths(graph: Graph, lengths: str, steps: SymInt) -> str:
     previous = op.Concat(as_vec(graph, steps), sliced(graph, lengths, 0, 0, -1), axis=0)
     is_wrong = op.Or(op.Greater(lengths, previous), op.Less(lengths, 1))
     index = op.Where(is_wrong, as_vec(graph, batch), iota(graph, 0, batch, 1))
-    return str(op.Gather(lengths, index, axis=0))
+    return graph.make_node("Gather", [lengths, index], name=LENGTHS_CHECK, axis=0)
 
 
 def _pack_rows(graph: Graph, x: str, mask: str) -> str:

@@ -195,9 +195,7 @@ def _make_network(
     op_type, gates, attributes = _NETWORKS[name]
     if "activations" in attributes:
         attributes = {"activations": attributes["activations"] * (2 if bidirectional else 1)}
-    return _Network(
-        op_type, gates, has_biases, num_layers, bidirectional, batch_first, attributes
-    )
+    return _Network(op_type, gates, has_biases, num_layers, bidirectional, batch_first, attributes)
 
 
 def _run_network(

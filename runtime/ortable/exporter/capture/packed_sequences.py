@@ -8,6 +8,7 @@ nn.LSTM, GRU and RNN in the module, which would read the batch size from a tenso
 from __future__ import annotations
 
 import functools
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -17,12 +18,21 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from ortable.compat.torch import check, packed_sequence_functions
+from ortable.compat.torch import GuardOnDataDependentSymNode, check, packed_sequence_functions
+from ortable.errors import ExportError
 from ortable.exporter.frontend.module_state import replace_forward
 
+from .export_failures import find_user_line, torch_message
 from .packed_operators import NETWORKS, PACK, PAD
 
 _LAYERS = (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN)
+# Functions of torch that read a number from data, and what to write instead.
+_REMEDIES = {
+    "pad_packed_sequence": "total_length must be a size that no sequence can exceed: the length of "
+    "the padded input, total_length=x.size(1), or a number up to which Dim('length', max=...) goes",
+    "pack_padded_sequence": "pass the tensor of lengths itself, not lengths.tolist()",
+    "get_expected_hidden_size": "call nn.GRU or nn.RNN itself, not a subclass with its own forward",
+}
 
 
 class _PackedSequenceMode(TorchFunctionMode):
@@ -49,10 +59,11 @@ class _PackedSequenceMode(TorchFunctionMode):
             return data, batch_sizes
         if name == "pad":
             return PAD(args[0], args[1], self.count_sequences(args[1]), *args[2:])
-        # the other overload has no batch_sizes: input, hx, params...
-        if isinstance(args[1], torch.Tensor) and isinstance(args[2 + 1], list | tuple):
-            return NETWORKS[name](*args)
-        return func(*args)
+        if not isinstance(args[3], list | tuple):  # the other overload: input, hx, params...
+            return func(*args)
+        for state in [args[2]] if isinstance(args[2], torch.Tensor) else args[2]:
+            check(state.shape[1] == self.count_sequences(args[1]))
+        return NETWORKS[name](*args)
 
     def count_sequences(self, batch_sizes: torch.Tensor) -> Any:
         """Return the number of sequences, the first batch size."""
@@ -72,7 +83,22 @@ def trace_packed_sequences(module: torch.nn.Module) -> Iterator[None]:
             if isinstance(layer, _LAYERS) and _has_own_forward(layer):
                 stack.enter_context(replace_forward(layer, _with_packed_input(layer, mode)))
         stack.enter_context(mode)
-        yield
+        try:
+            yield
+        except GuardOnDataDependentSymNode as error:
+            raise _explain_read(error) or error from error
+
+
+def _explain_read(error: BaseException) -> ExportError | None:
+    """Return the error for a number that torch's functions for packed sequences read from data."""
+    functions = {frame.name for frame in traceback.extract_tb(error.__traceback__)}
+    remedy = next((text for name, text in _REMEDIES.items() if name in functions), None)
+    if remedy is None:
+        return None
+    return ExportError(
+        f"torch.export could not trace a packed sequence\n  at {find_user_line(error)}\n"
+        f"  torch says: {torch_message(error)}\nWhat to do: {remedy}"
+    )
 
 
 def _has_own_forward(layer: torch.nn.Module) -> bool:
@@ -90,7 +116,7 @@ def _with_packed_input(layer: Any, mode: _PackedSequenceMode) -> Callable[..., A
         if not isinstance(input, PackedSequence):
             return forward(input, hx)
         data, batch_sizes, sorted_indices, unsorted_indices = input
-        states = _initial_states(layer, data, mode.count_sequences(batch_sizes))
+        states: Any = _initial_states(layer, data, mode.count_sequences(batch_sizes))
         if hx is not None:
             _check_states(hx, states)
             states = layer.permute_hidden(hx, sorted_indices)
