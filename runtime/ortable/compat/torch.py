@@ -547,6 +547,29 @@ def node_type(value: Any) -> Any:
     return _private_name("pytree")._get_node_type(value)
 
 
+def register_pytree(
+    cls: type, flatten: Callable[[Any], Any], unflatten: Callable[[Any, Any], Any]
+) -> None:
+    """Add a class to both pytree registries of Python; its context begins with the field names."""
+    keys = _private_name("pytree").GetAttrKey
+
+    def flatten_with_keys(value: Any) -> Any:
+        children, context = flatten(value)
+        pairs = zip(context[0], children, strict=True)
+        return [(keys(name), child) for name, child in pairs], context
+
+    _private_name("pytree")._private_register_pytree_node(
+        cls,
+        flatten,
+        unflatten,
+        serialized_type_name=f"{cls.__module__}.{cls.__qualname__}",
+        flatten_with_keys_fn=flatten_with_keys,
+    )
+    _private_name("fx_pytree").register_pytree_flatten_spec(
+        cls, lambda value, spec: flatten(value)[0]
+    )
+
+
 def unregister_pytree(cls: type) -> None:
     """Remove the class from both pytree registries, torch's and that of FX."""
     fx = _private_name("fx_pytree")

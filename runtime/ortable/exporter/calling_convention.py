@@ -28,6 +28,7 @@ from ortable.exporter.observation.calls import named_arguments
 from ortable.exporter.reporting.sessions import proto_of
 from ortable.exporter.reporting.validate import input_names
 from ortable.exporter.signature import pytrees
+from ortable.exporter.signature.dataclass_nodes import constant_fields, flattenable, unflatten_spec
 from ortable.interpreter import results
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.outputs import flatten_output
@@ -91,7 +92,7 @@ class CallingConvention:
     it is the nested output of the FX graph: its leaves are replaced by the results, and
     ``process_outputs`` makes the module's result from that. ``mutated`` maps ONNX outputs to
     indices of the argument leaves that forward mutates. ``sizes`` are the constraints on the sizes
-    of a call.
+    of a call. ``constants`` are fields of dataclasses that are constants of the model, by path.
     """
 
     structure: Any
@@ -102,6 +103,7 @@ class CallingConvention:
     mutated: Mapping[str, int]
     sizes: SizeConstraints
     process_outputs: Callable[[Any], Any]
+    constants: Mapping[str, Any]
 
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """Return the leaves of a call in the order of the slots.
@@ -111,7 +113,7 @@ class CallingConvention:
         if self._takes_tensors_by_position and not kwargs and len(args) == len(self.slots):
             leaves = list(args)  # not flattened, which is faster: `_check_leaf` rejects containers
         else:
-            call = tuple(args), dict(kwargs)
+            call = flattenable((tuple(args), dict(kwargs)))
             leaves, structure = pytree.tree_flatten(call)
             if structure != self.structure:
                 pytrees.register_caches(call)
@@ -175,7 +177,7 @@ class CallingConvention:
         if isinstance(self.out_structure, pytree.TreeSpec):
             if self.out_structure.is_leaf():
                 return outputs[0]
-            return pytree.tree_unflatten(outputs, self.out_structure)
+            return unflatten_spec(self.out_structure, outputs)
         return self.process_outputs(_fill_structure(self.out_structure, iter(outputs)))
 
     def _match_by_path(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
@@ -185,6 +187,9 @@ class CallingConvention:
         another order. Raises InputError for a path of a leaf that is missing or additional.
         """
         arguments = dict(named_arguments(self.parameters, args, kwargs))
+        for path, value in _constant_fields(arguments).items():
+            if value is not None and self.constants.get(path, value) != value:
+                raise InputError(_constant_text(f"'{path}'", value, self.constants[path]))
         expected = dict.fromkeys(slot.argument for slot in self.slots)
         leaves_by_path: dict[str, Any] = {}
         for name, value in arguments.items():
@@ -196,7 +201,8 @@ class CallingConvention:
             parameter = self.parameters.get(name)
             is_omitted = name not in arguments and parameter is not None
             if is_omitted and parameter.default is not inspect.Parameter.empty:  # type: ignore[union-attr]
-                leaves_by_path.update(pytrees.leaf_paths(name, parameter.default))  # type: ignore[union-attr]
+                default = flattenable(parameter.default)  # type: ignore[union-attr]
+                leaves_by_path.update(pytrees.leaf_paths(name, default))
         paths = [slot.path for slot in self.slots]
         extra = [path for path in leaves_by_path if path not in paths]
         missing = [path for path in paths if path not in leaves_by_path]
@@ -264,7 +270,7 @@ def _recurrent_length_names(program: Program) -> set[str] | None:
 def make_calling_convention(model: Any, request: Request, program: Program) -> CallingConvention:
     """Return the calling convention of ``model``, a ModelProto or LargeModel of ``program``."""
     parameters = _forward_parameters(request.model)
-    args, kwargs = _example_call(request, program)
+    args, kwargs = flattenable(_example_call(request, program))
     paths = [
         (path, name)
         for name, value in named_arguments(parameters, args, kwargs)
@@ -299,6 +305,7 @@ def make_calling_convention(model: Any, request: Request, program: Program) -> C
         mutated,
         sizes,
         program.graph_module.graph.process_outputs,
+        _constant_fields(dict(named_arguments(parameters, args, kwargs))),
     )
 
 
@@ -439,10 +446,7 @@ def _check_leaf(slot: InputSlot, leaf: Any, sizes: SizeConstraints) -> None:
         return
     if not results.is_tensor_like(expected):
         if expected is not results.UNKNOWN and not _is_same_constant(expected, leaf):
-            raise InputError(
-                f"{slot.display_name} is {_describe_value(leaf)}, and the model was exported with "
-                f"the constant {_describe_value(expected)}; export it again with the new value"
-            )
+            raise InputError(_constant_text(slot.display_name, leaf, expected))
         return
     if (
         isinstance(leaf, torch.Tensor)
@@ -473,6 +477,20 @@ def _check_leaf(slot: InputSlot, leaf: Any, sizes: SizeConstraints) -> None:
     raise InputError(
         f"{slot.display_name} is {_tensor_text(leaf)}, of rank {leaf.dim()}; "
         f"the model takes {expected_text}"
+    )
+
+
+def _constant_fields(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for name, value in arguments.items():
+        fields |= constant_fields(name, value)
+    return fields
+
+
+def _constant_text(name: str, value: Any, constant: Any) -> str:
+    return (
+        f"{name} is {_describe_value(value)}, and the model was exported with "
+        f"the constant {_describe_value(constant)}; export it again with the new value"
     )
 
 

@@ -60,6 +60,7 @@ from ortable.exporter.reporting.validate import (
     module_and_call,
     validate_model,
 )
+from ortable.exporter.signature.dataclass_nodes import unregister_on_exit
 from ortable.exporter.signature.outputs import (
     choose_input_names,
     choose_output_names,
@@ -112,7 +113,7 @@ def convert(
     """Check the arguments of to_onnx and run all `STEPS`."""
     check_versions("torch", "onnx")
     # torch.export creates its own fake mode, and tensors with data must stay real
-    with unset_fake_temporarily():
+    with unset_fake_temporarily(), unregister_on_exit():
         conversion = Conversion(
             checked_request(mod, args, kwargs, keywords, large_model_bytes),
             caller_autocast_regions(),

@@ -34,6 +34,7 @@ from ortable.exporter.reporting.sessions import (
     run_session,
 )
 from ortable.exporter.reporting.validate import Validation, validate_model
+from ortable.exporter.signature.dataclass_nodes import register_dataclasses, unregister_on_exit
 from ortable.ir.pictures.draw import draw
 from ortable.ir.pictures.explorer import Overlay
 from ortable.lowerings.packed_sequences import LENGTHS_CHECK
@@ -348,7 +349,8 @@ class OnnxProgram:
         """
         self._check_weights()
         conversion, request = self._conversion, self._make_request(args, kwargs)
-        with use_autocast_regions(conversion.autocast_regions):
+        with use_autocast_regions(conversion.autocast_regions), unregister_on_exit():
+            register_dataclasses((request.args, request.kwargs))
             return Validation(tuple(validate_model(conversion.model, request, conversion.program)))
 
     def _make_request(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Request:

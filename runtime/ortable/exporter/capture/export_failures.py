@@ -111,7 +111,7 @@ ARGUMENT_FAILURES: tuple[FailureKind, ...] = (
     _make_kind(
         "a class that torch cannot flatten",
         r"Unsupported input type|not supported or pytree-flattenable|not a known type"
-        r"|unrecognized type UserDefined|is not a valid output type|in the output"
+        r"|unrecognized type (?:UserDefined|\w*DataClass)|is not a valid output type|in the output"
         r"|export\(\) outputs",
         "torch.export.register_dataclass(C) for a dataclass, or "
         "torch.utils._pytree.register_pytree_node(C, flatten, unflatten)",

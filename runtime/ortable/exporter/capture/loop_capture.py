@@ -26,6 +26,7 @@ from ortable.exporter.frontend.module_state import (
     restore_state,
 )
 from ortable.exporter.reporting.example_sizes import resized_calls
+from ortable.exporter.signature.dataclass_nodes import register_dataclasses
 from ortable.ir.initializers import is_fake
 
 from .dynamic_loops import DynamicLoop, LoopLocation, LoopSession, RerollError, intercept_loops
@@ -150,7 +151,7 @@ def _forward_with_session(
         session = LoopSession(steps, peeled)
         sessions.append(session)
         with intercept_loops(session, module):
-            return forward(*args, **kwargs)
+            return register_dataclasses(forward(*args, **kwargs))
 
     return run_forward
 

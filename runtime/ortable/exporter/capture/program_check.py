@@ -18,6 +18,7 @@ from ortable.errors import ExportError, InputError, OptionError
 from ortable.exporter.frontend.export_request import Request
 from ortable.exporter.frontend.module_state import caller_autocast, copy_call, copy_module
 from ortable.exporter.reporting.numeric_diff import Tolerance, tolerance_of
+from ortable.exporter.signature.dataclass_nodes import register_dataclasses
 from ortable.ir.initializers import is_fake
 
 _NUMBER = Tolerance(atol=0.0, rtol=1e-9)  # for Python numbers
@@ -104,7 +105,8 @@ def results_of(module: Any, call: Any) -> list[Any]:
     args, kwargs = copy_call(*call)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
-        return [leaf for leaf in pytree.tree_leaves(module(*args, **kwargs)) if leaf is not None]
+        returned = register_dataclasses(module(*args, **kwargs))
+        return [leaf for leaf in pytree.tree_leaves(returned) if leaf is not None]
 
 
 # -- tensor subclasses that override ``__torch_function__``, which torch.export does not trace
@@ -155,7 +157,7 @@ def _plain_results(
     module_copy = copy.deepcopy(module, memo)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
-        returned = module_copy(*args, **kwargs)
+        returned = register_dataclasses(module_copy(*args, **kwargs))
     result_leaves = [leaf for leaf in pytree.tree_leaves(returned) if leaf is not None]
     return [
         _to_plain_tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in result_leaves

@@ -32,6 +32,7 @@ from ortable.exporter.frontend.module_state import (
     silence_loggers,
     wrap_forward_in_autocast,
 )
+from ortable.exporter.signature.dataclass_nodes import register_dataclasses
 from ortable.ir.initializers import is_fake
 
 from .packed_sequences import trace_packed_sequences
@@ -129,7 +130,7 @@ def record_calls(module: torch.nn.Module, record: CallRecord) -> Iterator[None]:
         record.reset_calls()
         record.inputs = record.leaves_of((args, kwargs))
         with _RecordingMode(record):
-            result = forward(*args, **kwargs)
+            result = register_dataclasses(forward(*args, **kwargs))
         record.outputs = record.leaves_of(result)
         return result
 

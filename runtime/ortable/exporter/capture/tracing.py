@@ -26,6 +26,7 @@ from ortable.compat.torch import pytree
 from ortable.errors import ExportError
 from ortable.exporter.frontend.export_request import UserLine
 from ortable.exporter.frontend.module_state import clone_with_forward, restore_state
+from ortable.exporter.signature.dataclass_nodes import register_dataclasses
 
 from .concrete_values import ConcreteReads, ConcreteValues, get_buffers
 from .export_failures import find_calling_line, is_user_file
@@ -324,7 +325,7 @@ def _wrap_forward(forward: Any, decisions: Decisions, module: torch.nn.Module) -
         mode = ConcreteValues(get_buffers(module), real_buffers, decisions.answers)
         try:
             with set_context_var(_CURRENT_RUN, decisions), _DecisionMode(decisions), mode:
-                result = forward(*args, **kwargs)
+                result = register_dataclasses(forward(*args, **kwargs))
         except Exception as error:  # forward may raise any type
             line = None if isinstance(error, _TooManyDecisions) else _find_raise_line(error)
             if not decisions.conditions or line is None:

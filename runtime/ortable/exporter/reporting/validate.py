@@ -34,6 +34,7 @@ from ortable.exporter.reporting.sessions import (
     run_session,
 )
 from ortable.exporter.signature import pytrees
+from ortable.exporter.signature.dataclass_nodes import register_dataclasses
 from ortable.interpreter.complex_numbers import real_tensor
 from ortable.interpreter.diagnostics.runtime_errors import locate_error, source_suffix
 
@@ -322,6 +323,7 @@ def eager_outputs(module: Any, call: ExampleCall, program: Program) -> list[torc
     mutated = {output.target for output in program.outputs if output.kind == "buffer"}
     with torch.no_grad():
         returned = copy_module(module, mutated)(*args, **kwargs)
+    returned = register_dataclasses(returned)
     leaves = [leaf for leaf in pytree.tree_leaves(returned) if leaf is not None]
     return [
         real_tensor(leaf.detach().cpu())

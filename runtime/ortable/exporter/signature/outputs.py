@@ -16,7 +16,7 @@ from torch.fx import Node
 from ortable import dims
 from ortable.errors import ExportError, InputError
 from ortable.exporter.frontend.export_request import Program, ProgramOutput
-from ortable.exporter.signature import pytrees
+from ortable.exporter.signature import dataclass_nodes, pytrees
 from ortable.exporter.signature.dimension_names import free_symbols
 from ortable.exporter.signature.dynamic_shapes import parse_dim_expression
 from ortable.interpreter import results
@@ -27,7 +27,8 @@ def checked_call(args: Any, kwargs: Any, mod: Any = None) -> tuple[tuple[Any, ..
     """Check the arguments of the example call, and return them as (args, kwargs).
 
     A single tensor becomes a tuple. Caches of transformers are registered as pytrees if the call
-    has them or the model ``mod`` may return them. Raises InputError for other types.
+    has them or the model ``mod`` may return them, and dataclasses of the call until the export
+    ends. Raises InputError for other types.
     """
     if isinstance(args, torch.Tensor):
         args = (args,)
@@ -44,6 +45,7 @@ def checked_call(args: Any, kwargs: Any, mod: Any = None) -> tuple[tuple[Any, ..
             f"kwargs is a dict of the keyword arguments of the model, not {type(kwargs).__name__}"
         )
     pytrees.register_caches((args, kwargs), mod)
+    dataclass_nodes.register_dataclasses((args, kwargs))
     return tuple(args), dict(kwargs or {})
 
 

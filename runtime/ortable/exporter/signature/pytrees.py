@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import PackedSequence
 
 from ortable.compat.torch import node_type, pytree
 from ortable.errors import ExportError
@@ -66,7 +67,13 @@ def rebuild_container(value: Any, items: list[Any]) -> Any:
 
     The result has the type of ``value`` for containers of Python. For a registered class it is the
     list or tuple of its flatten function: ``[keys, values]`` for a DynamicCache.
+    Raises ExportError for a PackedSequence.
     """
+    if isinstance(value, PackedSequence):
+        raise ExportError(
+            "torch.export takes no PackedSequence as argument together with dynamic_shapes: make "
+            "the padded tensor and the lengths arguments of forward, and pack them there"
+        )
     if is_builtin(value):
         _, spec = pytree.tree_flatten(value, is_leaf=lambda item: item is not value)
         return pytree.tree_unflatten(items, spec)
