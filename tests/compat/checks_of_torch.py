@@ -437,6 +437,38 @@ expect(
 )
 
 
+@expects("variable_functions", "has the functions that torch calls for packed sequences")
+def _variable_functions() -> bool:
+    names = ("_pack_padded_sequence", "_pad_packed_sequence", "lstm", "gru", "rnn_tanh", "rnn_relu")
+    return all(callable(getattr(compat.variable_functions, name)) for name in names)
+
+
+@expects("packed_sequence_functions", "has the functions that a torch function mode gets")
+def _packed_sequence_functions() -> bool:
+    names: list[str | None] = []
+
+    class Recorder(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None):
+            names.append(compat.packed_sequence_functions().get(func))
+            return func(*args, **(kwargs or {}))
+
+    with Recorder():
+        packed = torch.nn.utils.rnn.pack_padded_sequence(torch.rand(2, 1, 3), torch.tensor([2]))
+        torch.nn.utils.rnn.pad_packed_sequence(torch.nn.GRU(3, 2)(packed)[0])
+    return [name for name in names if name] == ["pack", "gru", "pad"]
+
+
+@expects("register_pytree", "registers a class whose context begins with the names of its fields")
+def _register_pytree() -> bool:
+    compat.register_pytree(
+        _Pair, lambda p: ([p.a, p.b], (["a", "b"], None)), lambda items, _: _Pair(*items)
+    )
+    paths, _ = compat.pytree.tree_flatten_with_path(_Pair(1, 2))
+    in_fx = _Pair in compat.fx_pytree.SUPPORTED_NODES
+    compat.unregister_pytree(_Pair)
+    return [compat.pytree.keystr(path) for path, _ in paths] == [".a", ".b"] and in_fx
+
+
 @expects("unregister_pytree", "makes a registered class a leaf again")
 def _unregister_pytree() -> bool:
     compat.pytree.register_pytree_node(

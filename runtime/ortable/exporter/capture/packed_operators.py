@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from ortable.compat.torch import check
+
 Tensors = Sequence[torch.Tensor]
 
 
@@ -45,7 +47,7 @@ def _fake_pack(
         )
     context = torch.library.get_ctx()
     total, longest = context.new_dynamic_size(min=1), context.new_dynamic_size(min=1)
-    torch._check(longest <= steps)
+    check(longest <= steps)
     return input.new_empty([total, *input.shape[2:]]), lengths.new_empty([longest])
 
 
