@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dtypes import float64, int64
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.packed_sequences import pack_sequences, packed_network, pad_sequences
+from ortable.lowerings.packed_rows import pack_sequences, packed_network, pad_sequences
 from ortable.prelude.facts import dtype_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 

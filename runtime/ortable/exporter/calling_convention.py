@@ -28,7 +28,11 @@ from ortable.exporter.observation.calls import named_arguments
 from ortable.exporter.reporting.sessions import proto_of
 from ortable.exporter.reporting.validate import input_names
 from ortable.exporter.signature import pytrees
-from ortable.exporter.signature.dataclass_nodes import constant_fields, flattenable, unflatten_spec
+from ortable.exporter.signature.dataclass_nodes import (
+    constant_fields,
+    unflatten_spec,
+    wrap_dataclasses,
+)
 from ortable.interpreter import results
 from ortable.interpreter.calls import operator_key
 from ortable.interpreter.outputs import flatten_output
@@ -113,7 +117,7 @@ class CallingConvention:
         if self._takes_tensors_by_position and not kwargs and len(args) == len(self.slots):
             leaves = list(args)  # not flattened, which is faster: `_check_leaf` rejects containers
         else:
-            call = flattenable((tuple(args), dict(kwargs)))
+            call = wrap_dataclasses((tuple(args), dict(kwargs)))
             leaves, structure = pytree.tree_flatten(call)
             if structure != self.structure:
                 pytrees.register_caches(call)
@@ -201,7 +205,7 @@ class CallingConvention:
             parameter = self.parameters.get(name)
             is_omitted = name not in arguments and parameter is not None
             if is_omitted and parameter.default is not inspect.Parameter.empty:  # type: ignore[union-attr]
-                default = flattenable(parameter.default)  # type: ignore[union-attr]
+                default = wrap_dataclasses(parameter.default)  # type: ignore[union-attr]
                 leaves_by_path.update(pytrees.leaf_paths(name, default))
         paths = [slot.path for slot in self.slots]
         extra = [path for path in leaves_by_path if path not in paths]
@@ -270,7 +274,7 @@ def _recurrent_length_names(program: Program) -> set[str] | None:
 def make_calling_convention(model: Any, request: Request, program: Program) -> CallingConvention:
     """Return the calling convention of ``model``, a ModelProto or LargeModel of ``program``."""
     parameters = _forward_parameters(request.model)
-    args, kwargs = flattenable(_example_call(request, program))
+    args, kwargs = wrap_dataclasses(_example_call(request, program))
     paths = [
         (path, name)
         for name, value in named_arguments(parameters, args, kwargs)

@@ -37,7 +37,7 @@ from ortable.exporter.reporting.validate import Validation, validate_model
 from ortable.exporter.signature.dataclass_nodes import register_dataclasses, unregister_on_exit
 from ortable.ir.pictures.draw import draw
 from ortable.ir.pictures.explorer import Overlay
-from ortable.lowerings.packed_sequences import LENGTHS_CHECK
+from ortable.lowerings.packed_rows import LENGTHS_CHECK
 from ortable.passes import pipeline
 
 from .arguments import PathName, checked_path, checked_target

@@ -22,7 +22,7 @@ Tensors = Sequence[torch.Tensor]
     mutates_args=(),
     schema="(Tensor input, Tensor lengths, bool batch_first) -> (Tensor, Tensor)",
 )
-def pack(
+def pack_padded(
     input: torch.Tensor, lengths: torch.Tensor, batch_first: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the rows of ``input`` before the ends of their sequences, and the batch sizes."""
@@ -31,7 +31,7 @@ def pack(
     return results
 
 
-@pack.register_fake
+@pack_padded.register_fake
 def _fake_pack(
     input: torch.Tensor, lengths: torch.Tensor, batch_first: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -57,7 +57,7 @@ def _fake_pack(
     schema="(Tensor data, Tensor batch_sizes, SymInt batch, bool batch_first, "
     "Scalar padding_value, SymInt total_length) -> (Tensor, Tensor)",
 )
-def pad(
+def pad_packed(
     data: torch.Tensor,
     batch_sizes: torch.Tensor,
     batch: int,
@@ -73,7 +73,7 @@ def pad(
     return results
 
 
-@pad.register_fake
+@pad_packed.register_fake
 def _fake_pad(
     data: torch.Tensor,
     batch_sizes: torch.Tensor,

@@ -1,7 +1,7 @@
 """Flatten dataclasses that nobody registered with torch.export.
 
 While an export runs, `register_dataclasses` registers the classes of its arguments and results as
-pytrees. Afterwards they are unregistered, so calls of a program use `flattenable` and
+pytrees. Afterwards they are unregistered, so calls of a program use `wrap_dataclasses` and
 `unflatten_spec`, which change no table of torch.
 """
 
@@ -60,9 +60,9 @@ def register_dataclasses(values: Any) -> Any:
         if not classes:
             break
         for cls, instance in classes.items():
-            _flatten(instance)  # raises before anything is registered
+            _flatten_fields(instance)  # raises before anything is registered
             added.append(cls)
-            register_pytree(cls, _flatten, _make_unflatten(cls))
+            register_pytree(cls, _flatten_fields, _make_unflatten(cls))
     return values
 
 
@@ -74,7 +74,7 @@ def _is_unregistered(value: Any) -> bool:
     )
 
 
-def _flatten(value: Any) -> tuple[list[Any], tuple[list[str], dict[str, Any]]]:
+def _flatten_fields(value: Any) -> tuple[list[Any], tuple[list[str], dict[str, Any]]]:
     """Return the fields that have children, and the context: their names, and the other fields."""
     fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     extra = sorted(set(getattr(value, "__dict__", ())) - set(fields))
@@ -91,10 +91,10 @@ def _flatten(value: Any) -> tuple[list[Any], tuple[list[str], dict[str, Any]]]:
 
 
 def _make_unflatten(cls: type) -> Any:
-    return lambda children, context: _unflatten(cls, children, context)
+    return lambda children, context: _make_instance(cls, children, context)
 
 
-def _unflatten(cls: type, children: Any, context: tuple[list[str], dict[str, Any]]) -> Any:
+def _make_instance(cls: type, children: Any, context: tuple[list[str], dict[str, Any]]) -> Any:
     """Make an instance without its ``__init__`` and ``__post_init__``, which made the fields."""
     names, constants = context
     instance: Any = object.__new__(cls)
@@ -114,19 +114,19 @@ class _DataclassNode:
 
 
 def _flatten_node(node: _DataclassNode) -> tuple[list[Any], Any]:
-    children, (names, constants) = _flatten(node.value)
-    return list(map(flattenable, children)), (names, (type(node.value), constants))
+    children, (names, constants) = _flatten_fields(node.value)
+    return list(map(wrap_dataclasses, children)), (names, (type(node.value), constants))
 
 
 def _unflatten_node(children: Any, context: Any) -> Any:
     names, (cls, constants) = context
-    return _unflatten(cls, children, (names, constants))
+    return _make_instance(cls, children, (names, constants))
 
 
 register_pytree(_DataclassNode, _flatten_node, _unflatten_node)
 
 
-def flattenable(values: Any) -> Any:
+def wrap_dataclasses(values: Any) -> Any:
     """Return arguments of a call in which every dataclass can be flattened.
 
     Rebuilding the flattened result makes the dataclasses again.
@@ -139,7 +139,7 @@ def flattenable(values: Any) -> Any:
 
 
 def constant_fields(path: str, argument: Any) -> dict[str, Any]:
-    """Return the fields that are constants of dataclasses in a `flattenable` argument, by path."""
+    """Return the constant fields of dataclasses in a result of `wrap_dataclasses`, by path."""
     fields: dict[str, Any] = {}
     nodes, _ = pytree.tree_flatten_with_path(
         argument, is_leaf=lambda item: isinstance(item, _DataclassNode)
@@ -164,7 +164,7 @@ def unflatten_spec(spec: Any, leaves: Sequence[Any]) -> Any:
         children = [build_tree(child) for child in node.children()]
         registered = pytree.SUPPORTED_NODES.get(node.type)
         if registered is None:
-            return _unflatten(node.type, children, node.context)
+            return _make_instance(node.type, children, node.context)
         return registered.unflatten_fn(children, node.context)
 
     return build_tree(spec)

@@ -152,20 +152,20 @@ def _pad_rows(graph: Graph, data: str, batch_sizes: str, batch: SymInt) -> tuple
 
 def _find_padded(graph: Graph, data: str, batch_sizes: str) -> tuple[str, str] | None:
     """Return the padded sequences and the mask that `_pack_rows` packed, if this graph did so."""
-    compress = _producer(graph, data, "Compress")
-    sliced_sizes = _producer(graph, batch_sizes, "Slice")
+    compress = _find_producer(graph, data, "Compress")
+    sliced_sizes = _find_producer(graph, batch_sizes, "Slice")
     if compress is None or sliced_sizes is None:
         return None
-    rows = _producer(graph, compress.inputs[0], "Reshape")
-    marks = _producer(graph, compress.inputs[1], "Reshape")
-    total = _producer(graph, sliced_sizes.inputs[0], "ReduceSum")
-    ones = None if total is None else _producer(graph, total.inputs[0], "Cast")
+    rows = _find_producer(graph, compress.inputs[0], "Reshape")
+    marks = _find_producer(graph, compress.inputs[1], "Reshape")
+    total = _find_producer(graph, sliced_sizes.inputs[0], "ReduceSum")
+    ones = None if total is None else _find_producer(graph, total.inputs[0], "Cast")
     if rows is None or marks is None or ones is None or marks.inputs[0] != ones.inputs[0]:
         return None
     return rows.inputs[0], marks.inputs[0]
 
 
-def _producer(graph: Graph, name: str, op_type: str) -> Node | None:
+def _find_producer(graph: Graph, name: str, op_type: str) -> Node | None:
     node = graph.values[name].producer
     return node if node is not None and node.op_type == op_type else None
 
