@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.ao import quantization as observers
 
 import ortable
 from ortable.errors import ExportError
-
-observers = pytest.importorskip("torch.ao.quantization")
 
 
 class Network(nn.Module):

@@ -7,7 +7,7 @@ dequantizes. functionalize.py replaces it, so that ONNX gets QuantizeLinear and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -87,11 +87,10 @@ def patch_fake_rules() -> Undo:
 
     FakeTensorMode uses them for tensors of dynamic size. They are correct for every caller.
     """
-    rules: dict[Any, Callable[..., Any]] = {
-        _aten.fake_quantize_per_tensor_affine_cachemask.default: _shape_rule,
-        _aten.fake_quantize_per_channel_affine_cachemask.default: _shape_rule,
-        _aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default: _shape_rule,
-    }
+    names = ("fake_quantize_per_tensor_affine", "fake_quantize_per_channel_affine")
+    packets = [f"{name}_cachemask" for name in names]
+    packets.append("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams")
+    rules = {getattr(_aten, packet).default: _shape_rule for packet in packets}
     added = {operator: rule for operator, rule in rules.items() if operator not in fake_rules()}
 
     def undo() -> None:
