@@ -166,6 +166,8 @@ class _Bags:
             size, rest = divmod(self.index_count, max(self.bag_count, 1))
             if size and not rest:
                 return self._sum_static(rows, size)
+            if rest and not self.has_end:  # no bags of one size have this many rows
+                return self._sum_any_sizes(graph, rows)
         lengths = OpBuilder(graph).Sub(self.ends(graph), self.begins(graph))
         lengths = OpBuilder(graph).Concat(consts(graph, [1], dtypes.int64), lengths, axis=0)
         longest = OpBuilder(graph).ReduceMax(lengths, keepdims=1)
@@ -192,11 +194,7 @@ class _Bags:
             return self._sum_middle_axis(inner, table)
 
         def sum_uneven(inner: Any) -> str:
-            op = OpBuilder(inner)
-            longest = op.ReduceMax(op.Sub(self.ends(inner), self.begins(inner)), keepdims=1)
-            table_rows = op.Mul(longest, as_vec(inner, self.bag_count))
-            max_table_rows = as_vec(inner, self.index_count * MAX_TABLE_RATIO + 1024)
-            return self._sum_uneven(inner, rows, longest, table_rows, max_table_rows)
+            return self._sum_any_sizes(inner, rows)
 
         assert isinstance(self.offset_count, int)
         multiples = [size * index for index in range(self.offset_count)]
@@ -204,6 +202,16 @@ class _Bags:
         is_even = op.ReduceMin(cast(graph, is_multiple, dtypes.int64), keepdims=0)
         is_even = cast(graph, is_even, dtypes.boolean)
         return self._select_branch(graph, is_even, (sum_even, sum_uneven))
+
+    def _sum_any_sizes(self, graph: Any, rows: str) -> str:
+        """Sum a static number of bags, at least one, without a check whether they are even."""
+        op = OpBuilder(graph)
+        longest = op.ReduceMax(op.Sub(self.ends(graph), self.begins(graph)), keepdims=1)
+        max_table_rows = self.index_count * MAX_TABLE_RATIO + 1024
+        if self.bag_count * self.index_count <= max_table_rows:  # whatever the longest bag is
+            return self._sum_by_table(graph, rows, longest)
+        table_rows = op.Mul(longest, as_vec(graph, self.bag_count))
+        return self._sum_uneven(graph, rows, longest, table_rows, as_vec(graph, max_table_rows))
 
     def _ends_after_zero(self) -> str:
         """Return the ends with a leading zero, so that the result is never empty."""

@@ -332,7 +332,7 @@ def group_normalized(
 ) -> Results:
     """Normalize groups of channels of [N, C, ...].
 
-    One BatchNormalization of N * C channels scales and shifts in a single pass.
+    For ONNX Runtime one BatchNormalization of N * C channels scales and shifts in a single pass.
 
     Returns:
         The normalized input, and the mean and 1/std of each group as [N, groups, 1].
@@ -351,17 +351,22 @@ def group_normalized(
     def expand_rows(value: str, sizes: SymInts) -> str:
         return reshape_to(graph, expanded(graph, value, sizes), [channels])
 
-    shifted_variance, epsilon = with_epsilon(graph, variance, eps)
-    statistics = [
-        expand_rows(statistic, [shape[0], groups, shape[1] // groups])
-        for statistic in (mean_offset, shifted_variance)
-    ]
-    parameters = [
+    sizes = [shape[0], groups, shape[1] // groups]
+    gains, shifts = (
         expand_rows(or_filled(graph, parameter, [shape[1]], value, dtype), shape[:2])
         for parameter, value in ((gain, 1), (shift, 0))
-    ]
+    )
+    offsets = expand_rows(mean_offset, sizes)
     rows = reshape_to(graph, shifted, [1, channels, dims.product_of(shape[2:])])
-    result = op.BatchNormalization(rows, *parameters, *statistics, epsilon=epsilon)
+    if graph.target == "onnxruntime":
+        shifted_variance, epsilon = with_epsilon(graph, variance, eps)
+        tensors = [rows, gains, shifts, offsets, expand_rows(shifted_variance, sizes)]
+        result = graph.make_node("BatchNormalization", tensors, epsilon=epsilon)
+    else:  # some runtimes have BatchNormalization for constant statistics only
+        factors = op.Mul(gains, expand_rows(inv_std, sizes))
+        shifts = op.Sub(shifts, op.Mul(offsets, factors))
+        factors, shifts = (reshape_to(graph, x, [1, channels, 1]) for x in (factors, shifts))
+        result = op.Add(op.Mul(rows, factors), shifts)
     return [cast(graph, reshape_to(graph, result, shape), graph.get_type(x)), mean, inv_std]
 
 

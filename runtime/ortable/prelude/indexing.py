@@ -188,7 +188,7 @@ def sort_keys(graph: Graph, x: Result) -> Result:
         keys = op.Mul(keys, 0.5)
     large = {dtypes.float64: 1.7976931348623157e308, dtypes.float32: 1e300}.get(dtype, 3.4e38)
     below_infinity = op.Min(keys, const(graph, large, graph.get_type(keys)))
-    is_nan = op.IsNaN(keys)
+    is_nan = op.IsNaN(vector if dtype == dtypes.float32 else keys)
     return op.Where(is_nan, const(graph, inf, graph.get_type(keys)), below_infinity)
 
 
