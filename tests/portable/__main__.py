@@ -3,7 +3,8 @@
 Execution providers of plugin libraries run checks of their own (plugins.py).
 
 Results are compared with eager. A model that is not equal is an error, unless expected.yaml says
-why. `--docs` writes the table to docs/deployment.md.
+why. `--docs` writes the table to docs/deployment.md. `--samples` runs the sample calls of the specs
+instead, and takes the options of tests.suites (see samples.py).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from benchmarks.report import insert, table
 from ortable.errors import OrtableError
 
 from .plugins import PLUGINS, check_plugins
-from .runtimes import RUNTIMES, Runtime, RuntimeFailure, install, run_model
+from .runtimes import RUNTIMES, Runtime, RuntimeFailure, RuntimeServer, install
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "deployment.md"
 BOUNDED = ("resnet18", "mobilenet", "bert", "lstm", "vit", "gpt2")
@@ -39,7 +40,7 @@ EXPECTED: dict[str, dict[str, str]] = yaml.safe_load(
 )
 
 
-def parse() -> argparse.Namespace:
+def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.portable", description=__doc__.splitlines()[0]
     )
@@ -48,15 +49,22 @@ def parse() -> argparse.Namespace:
         "--bounded", action="store_true", help=f"only {', '.join(BOUNDED)}, without node"
     )
     parser.add_argument("--opset", type=int, default=18)
-    parser.add_argument("--json", type=Path, help="file for the outcomes")
+    parser.add_argument(
+        "--runtimes",
+        default=",".join(runtime.name for runtime in RUNTIMES if not runtime.is_importer),
+        help=f"of {', '.join(runtime.name for runtime in RUNTIMES)} (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--json", type=Path, help="file for the outcomes; those of other runtimes stay in it"
+    )
     parser.add_argument("--docs", action="store_true", help=f"write the table to {PAGE.name}")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     names = options.models.split(",") if options.models else list(ARCHITECTURES)
     options.names = [name for name in names if not options.bounded or name in BOUNDED]
     return options
 
 
-def check_model(name: str, opset: int, runtimes: Sequence[Runtime]) -> dict[str, str]:
+def check_model(name: str, opset: int, servers: Sequence[RuntimeServer]) -> dict[str, str]:
     """Return the outcome of a model in each runtime: `equal`, a difference, or a failure."""
     architecture = ARCHITECTURES[name]
     module = build_architecture(name)
@@ -64,9 +72,8 @@ def check_model(name: str, opset: int, runtimes: Sequence[Runtime]) -> dict[str,
     try:
         program = ortable.export(module, args, kwargs, target_opset=opset)
     except OrtableError as error:
-        return dict.fromkeys(
-            (runtime.name for runtime in runtimes), f"not exported: {str(error).splitlines()[0]}"
-        )
+        names = [server.runtime.name for server in servers]
+        return dict.fromkeys(names, f"not exported: {str(error).splitlines()[0]}")
     with torch.no_grad():
         expected = module(*args, **kwargs)
     leaves = [leaf for leaf in tree_leaves(expected) if isinstance(leaf, torch.Tensor)]
@@ -78,13 +85,13 @@ def check_model(name: str, opset: int, runtimes: Sequence[Runtime]) -> dict[str,
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         program.save(folder / "model.onnx")
-        for runtime in runtimes:
+        for server in servers:
             try:
-                results = run_model(runtime, folder, inputs)
+                results = server.run_model(folder, inputs)
             except RuntimeFailure as failure:
-                outcomes[runtime.name] = f"fails: {failure}"
+                outcomes[server.runtime.name] = f"fails: {failure}"
                 continue
-            outcomes[runtime.name] = compare(results, arrays, architecture.tolerance)
+            outcomes[server.runtime.name] = compare(results, arrays, architecture.tolerance)
     return outcomes
 
 
@@ -103,54 +110,91 @@ def compare(results: Sequence[np.ndarray], expected: Sequence[np.ndarray], toler
 
 
 def markdown(outcomes: dict[str, dict[str, str]], opset: int) -> str:
-    """Format the number of equal models by runtime, and why the others are not."""
-    names = list(dict.fromkeys(name for row in outcomes.values() for name in row))
+    """Format which models are equal in each runtime, and why the others are not."""
+    ran = {name for row in outcomes.values() for name in row}
+    runtimes = [runtime for runtime in RUNTIMES if runtime.name in ran]
     counts = Counter(
         name for row in outcomes.values() for name, outcome in row.items() if outcome == EQUAL
     )
-    versions = {runtime.name: runtime.packages[0] for runtime in RUNTIMES}
-    rows = [[f"`{versions[name]}`", f"{counts[name]} of {len(outcomes)}"] for name in names]
+    words = {EQUAL: "equal", None: "-"}
+    rows = [
+        [model, *(words.get(row.get(runtime.name), "no") for runtime in runtimes)]
+        for model, row in outcomes.items()
+    ]
+    totals = [
+        f"{counts[runtime.name]} of {sum(runtime.name in row for row in outcomes.values())}"
+        for runtime in runtimes
+    ]
     failures = [
-        f"- {model}, {name}: {EXPECTED.get(name, {}).get(model, outcome)}"
+        f"- {model}, {name}: {find_reason(name, model, opset) or outcome}"
         for model, row in outcomes.items()
         for name, outcome in row.items()
         if outcome != EQUAL
     ]
     head = f"Files of opset {opset}, sizes of the tests, against eager."
-    parts = [head, table(["runtime", "models that are equal"], rows)]
+    header = ["model", *(f"`{runtime.packages[0]}`" for runtime in runtimes)]
+    parts = [head, table(header, [*rows, ["equal", *totals]])]
     return "\n\n".join([*parts, *(["\n".join(failures)] if failures else [])])
 
 
-def main() -> int:
-    options = parse()
-    warnings.simplefilter("ignore")
-    with_node = all(map(shutil.which, ("node", "npm"))) and not options.bounded
-    runtimes = [runtime for runtime in RUNTIMES if with_node or not runtime.is_node]
+def install_runtimes(names: Sequence[str], with_node: bool) -> list[Runtime]:
+    """Install the named runtimes; without node or npm, those of node are left out."""
+    with_node = with_node and all(map(shutil.which, ("node", "npm")))
+    runtimes = [r for r in RUNTIMES if r.name in names and (with_node or not r.is_node)]
     for runtime in runtimes:
         install(runtime)
+    return runtimes
+
+
+def check_samples(argv: Sequence[str]) -> int:
+    """Run the sample calls of the specs with the options of tests.suites."""
+    from tests.suites.command import main as run_suite
+
+    from .samples import make_suite
+
+    names = [runtime.name for runtime in RUNTIMES if not runtime.is_importer]
+    return run_suite(make_suite(install_runtimes(names, with_node=True)), argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    argv = sys.argv[1:] if argv is None else argv
+    if "--samples" in argv:
+        return check_samples([argument for argument in argv if argument != "--samples"])
+    options = parse(argv)
+    warnings.simplefilter("ignore")
+    runtimes = install_runtimes(options.runtimes.split(","), with_node=not options.bounded)
+    servers = [RuntimeServer(runtime) for runtime in runtimes]
     outcomes = {}
     for name in options.names:
-        outcomes[name] = check_model(name, options.opset, runtimes)
+        outcomes[name] = check_model(name, options.opset, servers)
         print(name, outcomes[name], flush=True)
+    unexpected = find_unexpected(outcomes, options.opset)
+    if options.json:
+        earlier = json.loads(options.json.read_text()) if options.json.exists() else {}
+        outcomes = {name: earlier.get(name, {}) | row for name, row in outcomes.items()}
+        options.json.write_text(json.dumps(outcomes, indent=1) + "\n")
     text = markdown(outcomes, options.opset)
     print(f"\n{text}")
-    if options.json:
-        options.json.write_text(json.dumps(outcomes, indent=1) + "\n")
     if options.docs:
         insert(PAGE, text, "tests.portable")
-    unexpected = find_unexpected(outcomes)
     unexpected += check_plugins(["ggml"] if options.bounded else list(PLUGINS))
     print("\n".join(unexpected))
     return 1 if unexpected else 0
 
 
-def find_unexpected(outcomes: dict[str, dict[str, str]]) -> list[str]:
+def find_reason(name: str, model: str, opset: int) -> str | None:
+    """Return why a model is not equal in a runtime, None where it should be."""
+    older = EXPECTED.get(f"{name}, opset {opset}", {})
+    return older.get(model) or EXPECTED.get(name, {}).get(model)
+
+
+def find_unexpected(outcomes: dict[str, dict[str, str]], opset: int) -> list[str]:
     """Return a line for each outcome that is not as expected.yaml says."""
     return [
         f"unexpected: {model}, {name}: {outcome}"
         for model, row in outcomes.items()
         for name, outcome in row.items()
-        if (outcome == EQUAL) == (model in EXPECTED.get(name, {}))
+        if (outcome == EQUAL) == (find_reason(name, model, opset) is not None)
     ]
 
 

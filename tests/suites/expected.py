@@ -52,7 +52,7 @@ def load(name: str) -> Expectations:
     listed: dict[str, str] = {}
     facts: dict[str, set[str]] = {name: set() for name in FACTS}
     for group in content.get("exceptions") or ():
-        outcome, cases = group.get("outcome"), _parse_cases(group.get("cases") or ())
+        outcome, cases = group.get("outcome"), parse_cases(group.get("cases") or ())
         if not group.get("reason") or not cases or outcome not in (*LISTABLE, *FACTS):
             raise ValueError(f"{name}.yaml: a group needs outcome, reason and cases: {group}")
         previous = facts[outcome] if outcome in facts else set(listed)
@@ -80,7 +80,7 @@ def _read_undefined(name: str, content: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(patterns)
 
 
-def _parse_cases(listed: Sequence[Any]) -> list[str]:
+def parse_cases(listed: Sequence[Any]) -> list[str]:
     """Parse cases: names, or ``{prefix: "0-3,7"}`` for ``prefix/0`` to ``prefix/3``."""
     cases = []
     for row in listed:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -460,11 +460,19 @@ class SampleCheck:
             return converted
         check_model(converted)
         session = make_session(text) if converted.model.graph.output else None
-        dynamic = bool(_dim_names(list(parse_sample(sample, self.schema).values())))
-        for grow in (0, 3) if dynamic else (0,):
-            self._compare_at(converted, session, grow)
+        self.compare(converted, lambda feeds: run_session(session, feeds) if session else [])
         self._passed_models.add(text)
         return converted
+
+    def compare(
+        self,
+        converted: ConvertedSample,
+        run: Callable[[Mapping[str, torch.Tensor]], list[torch.Tensor]],
+    ) -> None:
+        """Compare with eager what ``run`` returns for the inputs, at all sizes of the sample."""
+        dynamic = bool(_dim_names(list(parse_sample(self.sample, self.schema).values())))
+        for grow in (0, 3) if dynamic else (0,):
+            self._compare_at(converted, run, grow)
 
     def _check_raises(self, opset: int, target: str | None) -> None:
         sample = self.sample
@@ -477,7 +485,10 @@ class SampleCheck:
         raise AssertionError(f"{self.schema.key} should refuse this call: {sample.raises}")
 
     def _compare_at(
-        self, converted: ConvertedSample, session: onnxruntime.InferenceSession | None, grow: int
+        self,
+        converted: ConvertedSample,
+        run: Callable[[Mapping[str, torch.Tensor]], list[torch.Tensor]],
+        grow: int,
     ) -> None:
         expected, tensors = self.expected(grow)
         inputs = list(converted.interpreter.inputs)
@@ -488,8 +499,7 @@ class SampleCheck:
             for index, result in enumerate(results)
             if result is not None and index not in self.sample.unused_results
         ]
-        got = run_session(session, feeds) if session is not None else []
-        _compare_outputs(converted, expected_results, got, self.sample, grow)
+        _compare_outputs(converted, expected_results, run(feeds), self.sample, grow)
 
 
 def _compare_outputs(
