@@ -46,6 +46,7 @@ from ortablegen.runtime_tables.kernels import (
     write_kernel_fixes,
     write_kernel_table,
 )
+from ortablegen.runtime_tables.float16 import emit_float16
 from ortablegen.runtime_tables.older_opsets import emit_older_opsets
 from ortablegen.runtime_tables.operators import emit_decompositions, emit_operator_costs
 from ortablegen.runtime_tables.optimizers import emit_optimizers, optimizers_page, read_optimizers
@@ -107,6 +108,7 @@ def generate(root: Path) -> Generated:
             runtime / "kernels_cuda.yaml", cpu, runtime / "kernels_cuda_rounded.yaml"
         ),
         **emit_decompositions(runtime / "decompositions.yaml", diagnostics, record),
+        **emit_float16(runtime / "float16.yaml", diagnostics),
         **emit_foreach(runtime / "foreach.yaml", diagnostics, record),
         **emit_operator_costs(runtime / "operator_cost.yaml", diagnostics, record),
         **emit_older_opsets(runtime / "older_opsets.yaml", diagnostics),

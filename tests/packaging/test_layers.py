@@ -78,6 +78,7 @@ def package_of(module: str) -> str | None:
     tables = (
         "ortable_generated.coverage",
         "ortable_generated.decompositions",
+        "ortable_generated.float16",
         "ortable_generated.foreach",
         "ortable_generated.older_opsets",
         "ortable_generated.operator_cost",

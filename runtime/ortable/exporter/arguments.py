@@ -62,7 +62,10 @@ DynamicShapes: TypeAlias = (
     | torch.export.AdditionalInputs
 )
 Weights: TypeAlias = (
-    Literal["keep", "float32", "int4", "int8"] | Mapping[str, Any] | WeightOptions | None
+    Literal["keep", "float32", "float16", "int4", "int8", "int4+float16", "int8+float16"]
+    | Mapping[str, Any]
+    | WeightOptions
+    | None
 )
 
 
@@ -156,7 +159,8 @@ def checked_request(
     modules, validate = values["export_modules_as_functions"], values["validate"]
     weights = _checked_weights(values["weights"], values["max_error"], validate, modules)
     target = checked_target(values["target"])
-    opsets = choose_opset(values["target_opset"], target, isinstance(weights, WeightOptions))
+    has_codes = isinstance(weights, WeightOptions) and weights.has_codes
+    opsets = choose_opset(values["target_opset"], target, has_codes)
     _check_functions(opsets, bool(modules) or bool(options.functions))
     passes = pipeline.select_passes(
         values["optimize"],
@@ -337,7 +341,8 @@ def _checked_weights(
             )
         if not isinstance(options, WeightOptions):
             raise OptionError(
-                "max_error limits the error of quantized weights: give weights='int8' or 'int4' too"
+                "max_error limits the error of rounded weights: give weights='float16', 'int8' or "
+                "'int4' too"
             )
     if options is None or options == "keep":
         return options
@@ -346,10 +351,15 @@ def _checked_weights(
             "weights= changes weights of the main graph, and export_modules_as_functions moves "
             "them into functions: remove one of the two"
         )
+    if validate and isinstance(options, WeightOptions) and not options.keep_io:
+        raise OptionError(
+            "validate compares with eager, whose outputs are float32, and keep_io=False makes "
+            "float16 outputs: remove one of the two"
+        )
     if validate is True and isinstance(options, WeightOptions):
         raise OptionError(
             "validate=True compares with eager within floating-point tolerance, and weights= "
-            "quantizes: give max_error, which limits the error, or a float such as validate=0.1, "
+            "rounds: give max_error, which limits the error, or a float such as validate=0.1, "
             "the largest absolute difference accepted"
         )
     return options

@@ -19,6 +19,7 @@ from onnx import FunctionProto, GraphProto, ModelProto
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from ortable import dtypes
 from ortable.compat.onnxruntime import as_complex
 from ortable.compat.torch import pytree
 from ortable.errors import InputError
@@ -97,6 +98,7 @@ class CallingConvention:
     ``process_outputs`` makes the module's result from that. ``mutated`` maps ONNX outputs to
     indices of the argument leaves that forward mutates. ``sizes`` are the constraints on the sizes
     of a call. ``constants`` are fields of dataclasses that are constants of the model, by path.
+    ``half_inputs`` are the ONNX inputs that are float16 in place of float32.
     """
 
     structure: Any
@@ -108,6 +110,7 @@ class CallingConvention:
     sizes: SizeConstraints
     process_outputs: Callable[[Any], Any]
     constants: Mapping[str, Any]
+    half_inputs: frozenset[str] = frozenset()
 
     def leaves(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """Return the leaves of a call in the order of the slots.
@@ -142,11 +145,14 @@ class CallingConvention:
 
     def input_feeds(self, leaves: Sequence[Any]) -> dict[str, Any]:
         """Map ONNX inputs to leaves."""
-        return {
+        feeds = {
             slot.name: leaf
             for slot, leaf in zip(self.slots, leaves, strict=True)
             if slot.name is not None
         }
+        for name in self.half_inputs:
+            feeds[name] = feeds[name].half()
+        return feeds
 
     @cached_property
     def required_outputs(self) -> list[str]:
@@ -310,6 +316,18 @@ def make_calling_convention(model: Any, request: Request, program: Program) -> C
         sizes,
         program.graph_module.graph.process_outputs,
         _constant_fields(dict(named_arguments(parameters, args, kwargs))),
+        _find_half_inputs(model, slots),
+    )
+
+
+def _find_half_inputs(model: Any, slots: Sequence[InputSlot]) -> frozenset[str]:
+    types = {value.name: value.type.tensor_type.elem_type for value in proto_of(model).graph.input}
+    return frozenset(
+        slot.name
+        for slot in slots
+        if slot.name is not None
+        and types[slot.name] == dtypes.float16
+        and getattr(slot.value, "dtype", None) == torch.float32
     )
 
 

@@ -18,10 +18,13 @@ import torch
 
 from ortable.errors import OptionError, UnsupportedCase
 
-BITS = {"int4": 4, "int8": 8}
-Kind: TypeAlias = Literal["int4", "int8"]
+BITS = {"int4": 4, "int8": 8, "float16": 16}
+Kind: TypeAlias = Literal["int4", "int8", "float16"]
+Rest: TypeAlias = Literal["float32", "float16"]
 Stored: TypeAlias = Literal["keep", "float32"]  # the storage of half-precision weights
 _STORAGE_MODES: tuple[Stored, ...] = ("keep", "float32")
+_REST = "+float16"
+KINDS = ("int4", "int8", "float16", "int4+float16", "int8+float16")  # names of options
 _NOT_FINITE = "a weight with NaN, infinities or numbers near them cannot be quantized"
 _CHUNK_ELEMENTS = 1 << 18  # elements quantized at a time, so that they fit into CPU caches
 
@@ -34,8 +37,11 @@ class WeightOptions:
     of ``group_size`` along K, each with a scale: ``weight = (code - zero point) * scale``. The last
     group of a row may be shorter.
 
+    With ``kind="float16"``, or ``rest="float16"`` beside codes, the model computes in float16 where
+    that is safe. Exports only.
+
     Args:
-        kind: ``"int4"``, codes of 4 bits, or ``"int8"``, codes of 8 bits.
+        kind: ``"int4"``, codes of 4 bits, ``"int8"``, codes of 8 bits, or ``"float16"``.
         group_size: how many codes share a scale: 16, 32, 64, 128 or 256. Small groups are more
             accurate, but need more bytes for their scales (4 bytes each).
         symmetric: whether the middle code represents zero. With False, each group has a zero point,
@@ -46,6 +52,12 @@ class WeightOptions:
         include: names of weights, as in the state_dict, or patterns such as ``"*.mlp.*"``; only
             these weights are quantized.
         exclude: names or patterns of weights that are not quantized even if `include` selects them.
+            With ``kind="float16"``, layers of these weights compute in float32.
+        rest: ``"float16"`` makes a float16 model, whose scales, other weights and activations are
+            float16; the default of ``kind="float16"``.
+        keep_io: with float16, whether inputs and outputs of the model stay float32.
+        keep_float32: with float16, operators (``"Softmax"``), and names or patterns of nodes and
+            results, that compute in float32, beside those that do by themselves.
 
     Raises:
         OptionError: a value is not allowed.
@@ -58,21 +70,24 @@ class WeightOptions:
     embeddings: bool = True
     include: tuple[str, ...] = ("*",)
     exclude: tuple[str, ...] = ()
+    rest: Rest | None = None
+    keep_io: bool = True
+    keep_float32: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("include", "exclude"):
+        for name in ("include", "exclude", "keep_float32"):
             value = getattr(self, name)
             patterns = (value,) if isinstance(value, str) else value
             if not isinstance(patterns, Sequence) or not all(isinstance(p, str) for p in patterns):
-                raise OptionError(f"weights: {name} is a list of names of weights, not {value!r}")
+                raise OptionError(f"weights: {name} is a list of names, not {value!r}")
             object.__setattr__(self, name, tuple(patterns))
         if self.kind not in BITS:
-            raise OptionError(f"weights: kind is 'int4' or 'int8', not {self.kind!r}")
+            raise OptionError(f"weights: kind is 'int4', 'int8' or 'float16', not {self.kind!r}")
         if self.group_size not in (16, 32, 64, 128, 256) or isinstance(self.group_size, bool):
             raise OptionError(
                 f"weights: group_size is 16, 32, 64, 128 or 256, not {self.group_size!r}"
             )
-        for name in ("symmetric", "embeddings"):
+        for name in ("symmetric", "embeddings", "keep_io"):
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(f"weights: {name} is True or False, not {getattr(self, name)!r}")
         if self.activations not in ("int8", "float32"):
@@ -85,6 +100,39 @@ class WeightOptions:
                 "Runtime would convert the whole weight to floats at every call. To keep float "
                 "activations, use kind 'int4', or no weights=."
             )
+        self._check_float16()
+
+    def _check_float16(self) -> None:
+        """Refuse options that do not go with the precision of the model."""
+        if self.rest not in (None, "float32", "float16"):
+            raise OptionError(f"weights: rest is 'float32' or 'float16', not {self.rest!r}")
+        if self.kind == "float16" and self.rest == "float32":
+            raise OptionError("weights: kind 'float16' needs rest 'float16'")
+        names: tuple[str, ...] = ()
+        if self.kind == "float16":
+            names = ("group_size", "symmetric", "activations", "embeddings")
+        elif not self.is_half:
+            names = ("keep_io", "keep_float32")
+        defaults = {option.name: option.default for option in fields(self)}
+        for name in names:
+            if getattr(self, name) != defaults[name]:
+                needed = "rest 'float16'" if name.startswith("keep") else "kind 'int4' or 'int8'"
+                raise OptionError(f"weights: {name} needs {needed}")
+
+    @property
+    def is_half(self) -> bool:
+        """Whether the model computes in float16."""
+        return "float16" in (self.kind, self.rest)
+
+    @property
+    def has_float16_rest(self) -> bool:
+        """Whether the model computes in float16 around weights of codes."""
+        return self.is_half and self.has_codes
+
+    @property
+    def has_codes(self) -> bool:
+        """Whether weights become integer codes."""
+        return self.kind != "float16"
 
     @property
     def bits(self) -> int:
@@ -125,7 +173,8 @@ def parse_weights(weights: Any) -> WeightOptions | Stored | None:
     """Parse the argument ``weights=``.
 
     Args:
-        weights: None, ``"keep"``, ``"float32"``, ``"int4"``, ``"int8"``, a dict of the fields of
+        weights: None, ``"keep"``, ``"float32"``, ``"float16"``, ``"int4"``, ``"int8"``, the last
+            two with ``"+float16"`` for the rest of the model, a dict of the fields of
             `WeightOptions`, or a `WeightOptions`.
 
     Raises:
@@ -135,8 +184,9 @@ def parse_weights(weights: Any) -> WeightOptions | Stored | None:
         return weights
     if isinstance(weights, str) and weights in _STORAGE_MODES:
         return weights  # type: ignore[return-value]
-    if isinstance(weights, str) and weights in BITS:
-        return WeightOptions(kind=weights)  # type: ignore[arg-type]
+    if isinstance(weights, str) and weights in KINDS:
+        kind: Any = weights.removesuffix(_REST)
+        return WeightOptions(kind, rest=None if weights == kind else "float16")
     if isinstance(weights, Mapping):
         field_names = [option.name for option in fields(WeightOptions)]
         unknown = [name for name in weights if name not in field_names]
@@ -146,7 +196,7 @@ def parse_weights(weights: Any) -> WeightOptions | Stored | None:
             )
         return WeightOptions(**weights)
     raise OptionError(
-        "weights is None, 'keep', 'float32', 'int4', 'int8', a dict such as "
+        f"weights is None, 'keep', 'float32', {', '.join(map(repr, KINDS))}, a dict such as "
         "{'kind': 'int4', 'group_size': 64}, or "
         f"ortable.WeightOptions(...), not {weights!r}"
     )
@@ -159,12 +209,12 @@ class QuantizedWeight:
     Attributes:
         name: the initializer name, as in the state_dict.
         shape: [N, K].
-        bits, group_size: the format of the codes.
+        bits, group_size: the format of the codes; 16 and 0 for float16.
         error: RMS of (dequantized - weight), divided by the RMS of the weight.
     """
 
     name: str
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     bits: int
     group_size: int
     error: float
@@ -180,7 +230,7 @@ class SkippedWeight:
     """
 
     name: str
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     why: str
 
 
@@ -193,6 +243,8 @@ class QuantizationRun:
     weight and the axis of the groups to the results that hold codes, scales and zero points.
     ``tensors`` maps a name, and whether the weight was transposed, to the quantized matrix.
     ``packed`` maps a state_dict name and a role to the initializer that kernels read.
+    ``float32_nodes`` counts the nodes that stay in float32 in a float16 model, by operator and
+    reason.
     """
 
     options: WeightOptions
@@ -201,6 +253,7 @@ class QuantizationRun:
     codes: dict[tuple[str, int], tuple[str, str, str | None]] = field(default_factory=dict)
     tensors: dict[tuple[str, bool], QuantizedTensor] = field(default_factory=dict)
     packed: dict[tuple[str, str], str] = field(default_factory=dict)
+    float32_nodes: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,17 @@ import numpy as np
 import onnx
 import torch
 
+from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.errors import ExportError
 from ortable.exporter.reporting.numeric_diff import with_outputs
 from ortable.exporter.reporting.sessions import make_session, run_session
 from ortable.exporter.reporting.validate import text_table
+from ortable.exporter.reporting.value_ranges import measure_ranges
 from ortable.ir import initializers
 from ortable.ir.casts import HALF_DTYPES
 from ortable.ir.proto.large_model import LargeModel
+from ortable.passes.float16 import convert_to_float16
 from ortable.passes.quantize_weights import quantize_weights
 from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.engine import rewrite_graph
@@ -45,8 +48,9 @@ class RoundedWeight:
 
     Attributes:
         name: the name in the state_dict.
-        shape: [N, K]: N results, or N embeddings, of K numbers.
-        bits: the bits of a code; 32 if the weight is not quantized.
+        shape: [N, K]: N results, or N embeddings, of K numbers; that of the weight if its bits are
+            16.
+        bits: the bits of a code; 16 for float16, and 32 if the weight is float32.
         weight_error: the relative error of the weight: root mean square of the rounding error,
             divided by that of the weight. 0 if the weight is not quantized.
         layer_error: the relative error of the layer's result for the layer's inputs in the
@@ -57,7 +61,7 @@ class RoundedWeight:
     """
 
     name: str
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     bits: int
     weight_error: float
     layer_error: float | None = None
@@ -91,6 +95,8 @@ class WeightReport:
         bytes_before: the size of the initializers of the unquantized model.
         bytes_after: the size of the initializers of the quantized model.
         nodes: the number of nodes that read quantized weights, by operator.
+        float32_nodes: in a float16 model, the number of nodes that stay in float32, by operator
+            and reason.
     """
 
     options: WeightOptions
@@ -100,6 +106,7 @@ class WeightReport:
     bytes_before: int
     bytes_after: int
     nodes: Mapping[str, int]
+    float32_nodes: tuple[tuple[str, str, int], ...] = ()
 
     @property
     def rounded(self) -> tuple[RoundedWeight, ...]:
@@ -116,7 +123,7 @@ class WeightReport:
         return json.dumps(asdict(replace(self, nodes=dict(self.nodes))), indent=2)
 
     def __str__(self) -> str:
-        has_unquantized = len(self.rounded) < len(self.weights)
+        has_unquantized = any(weight.why for weight in self.weights)
         rows = [
             (
                 *(item.name, str(list(item.shape)), str(item.bits)),
@@ -133,12 +140,15 @@ class WeightReport:
         ]
         limit = "" if self.max_error is None else f", max_error={self.max_error:g}"
         sizes = f"{self.bytes_before / 1e6:,.1f} MB of weights became {self.bytes_after / 1e6:,.1f}"
-        summary = (
-            f"{len(self.rounded)} of {len(self.weights)} weights are {self.options.kind}{limit}"
-        )
+        codes = [item for item in self.rounded if item.bits == self.options.bits]
+        kind = f"{self.options.kind}{', float16 else' * self.options.has_float16_rest}"
+        summary = f"{len(codes)} of {len(self.weights)} weights are {kind}{limit}"
         sections = [f"{summary}; {sizes}", text_table(headers, rows)]
         if outputs:
             sections.append(text_table(("output", "error", "largest difference"), outputs))
+        if self.float32_nodes:
+            counts = [(op, str(count), why) for op, why, count in self.float32_nodes]
+            sections.append(text_table(("float32", "nodes", "why"), counts))
         return "\n\n".join(sections)
 
 
@@ -170,20 +180,22 @@ def quantize_builder(
     quantized: dict[tuple[str, bool], QuantizedTensor] = {}
     excluded: tuple[str, ...] = ()
     errors: dict[str, float] = {}
+    ranges: Mapping[str, float] = {}
     outputs: tuple[OutputError, ...] = ()
     all_quantized = None
     if feeds is not None:
         trial = _QuantizationTrial(builder, options, feeds, quantized)
         all_quantized, errors, outputs = trial.quantize_all()
+        ranges = trial.ranges
         if max_error is not None:
             excluded, outputs = trial.fit_limit(max_error, errors, outputs)
     elif max_error is not None:
         raise ExportError("max_error needs example inputs to measure the error: give args")
     final_options = options.without(excluded) if excluded else options
-    run = quantize_weights(builder, final_options, record, quantized)
+    run = _round_graph(builder, final_options, record, quantized, ranges)
     reported_run = run if all_quantized is None else all_quantized
     nodes = _count_readers(builder, run)
-    weights = _report_rows(reported_run, excluded, errors)
+    weights = _report_rows(reported_run, excluded, errors, run)
     return WeightReport(
         final_options,
         weights,
@@ -192,19 +204,43 @@ def quantize_builder(
         bytes_before,
         _initializer_bytes(builder),
         nodes,
+        tuple((op, why, count) for (op, why), count in sorted(run.float32_nodes.items())),
     )
 
 
+def _round_graph(
+    graph: GraphBuilder,
+    options: WeightOptions,
+    record: RewriteRecord,
+    quantized: dict[tuple[str, bool], QuantizedTensor],
+    ranges: Mapping[str, float],
+) -> QuantizationRun:
+    """Quantize the weights of a graph, and make a float16 graph of it, as the options say."""
+    run = QuantizationRun(options)
+    if options.has_codes:
+        run = quantize_weights(graph, options, record, quantized)
+    if options.is_half:
+        convert_to_float16(graph, options, ranges, run)
+    return run
+
+
 def _report_rows(
-    run: QuantizationRun, excluded: Sequence[str], errors: Mapping[str, float]
+    run: QuantizationRun,
+    excluded: Sequence[str],
+    errors: Mapping[str, float],
+    final_run: QuantizationRun,
 ) -> tuple[RoundedWeight, ...]:
     """Return a row for each weight of ``run``; ``max_error`` keeps those of ``excluded`` in float.
 
-    ``errors`` has the layer error of each measured weight.
+    ``errors`` has the layer error of each measured weight. ``final_run`` is that of the model.
     """
+    limit = "the limit max_error"
+    halves = {item.name: item.error for item in final_run.rounded.values() if item.bits == 16}
     return (
         *(
-            RoundedWeight(weight.name, weight.shape, 32, 0.0, 0.0, "the limit max_error")
+            RoundedWeight(weight.name, weight.shape, 16, halves[weight.name], None, limit)
+            if weight.name in excluded and weight.name in halves
+            else RoundedWeight(weight.name, weight.shape, 32, 0.0, 0.0, limit)
             if weight.name in excluded
             else RoundedWeight(
                 weight.name, weight.shape, weight.bits, weight.error, errors.get(weight.name)
@@ -235,8 +271,10 @@ class _QuantizationTrial:
         self.base: LargeModel = builder.to_onnx(
             large_model=True, external_threshold=1024, optimize=False
         )
+        self.ranges = measure_ranges(builder, self.base, feeds) if options.is_half else {}
         self.names = [output.name for output in self.base.proto.graph.output]
         self.expected: list[torch.Tensor] = []
+        self.half_names: set[str] = set()
 
     def quantize_all(self) -> tuple[QuantizationRun, dict[str, float], tuple[OutputError, ...]]:
         """Quantize all weights; return the run, the layer error by weight, and output errors.
@@ -246,6 +284,7 @@ class _QuantizationTrial:
         record = RewriteRecord()
         run, model, builder = self._quantize_copy(self.options, record)
         layers = _find_layers(self.builder, run, record, builder)
+        layers += _find_half_layers(self.builder, run, builder)
         inner_names = list(
             dict.fromkeys(name for layer in layers for name in (layer.source, layer.result))
         )
@@ -259,6 +298,7 @@ class _QuantizationTrial:
         values.update(
             {feed: torch.as_tensor(np.asarray(value)) for feed, value in self.feeds.items()}
         )
+        self.half_names = {item.name for item in run.rounded.values() if item.bits == 16}
         return (
             run,
             _compute_layer_errors(layers, model, builder, values),
@@ -274,6 +314,8 @@ class _QuantizationTrial:
         ExportError if the error exceeds ``limit`` even if all measured layers are kept.
         """
         order = sorted(errors, key=lambda name: -errors[name])
+        if self.options.has_codes:  # weights of float16 cannot be more exact
+            order = [name for name in order if name not in self.half_names]
         if _largest_error(outputs) <= limit:
             return (), outputs
         low, high, best = 1, len(order), None
@@ -298,12 +340,16 @@ class _QuantizationTrial:
     ) -> tuple[QuantizationRun, LargeModel, GraphBuilder]:
         copy = GraphBuilder(self.base.session_proto(), target=self.builder.target)
         copy.initializers_dict.update(self.base.tensors)
-        run = quantize_weights(copy, options, record, self.quantized)
+        run = _round_graph(copy, options, record, self.quantized, self.ranges)
         model = copy.to_onnx(large_model=True, external_threshold=1024, optimize=False)
         return run, model, copy
 
     def _measure_outputs(self, model: LargeModel) -> tuple[OutputError, ...]:
-        results = run_session(make_session(model), dict(self.feeds))
+        types = {value.name: value.type.tensor_type.elem_type for value in model.proto.graph.input}
+        feeds = {
+            name: value.astype(dtypes.to_numpy(types[name])) for name, value in self.feeds.items()
+        }
+        results = run_session(make_session(model), feeds)
         return tuple(
             OutputError(name, *_relative_error(new, old))
             for name, new, old in zip(self.names, results, self.expected, strict=True)
@@ -374,6 +420,21 @@ def _find_layers(
     return list(layers.values())
 
 
+def _find_half_layers(
+    builder: GraphBuilder, run: QuantizationRun, half_builder: GraphBuilder
+) -> list[_Layer]:
+    """Find the nodes outside branches and loops that read weights of float16."""
+    layers = []
+    halves = [(name, item.name) for name, item in run.rounded.items() if item.bits == 16]
+    for name, weight in halves:
+        for node in builder.uses(name) if builder.has_name(name) else ():
+            sources = [x for x in node.inputs if x and x not in builder.initializers_dict]
+            result = node.outputs[0]
+            if sources and {sources[0], result} <= half_builder.values.keys():
+                layers.append(_Layer(weight, sources[0], result))
+    return layers
+
+
 def _layer_result(builder: GraphBuilder, result: str, quantized_builder: GraphBuilder) -> str:
     """Return the result of a layer, or of the bias addition that is fused into its kernel."""
     readers = builder.uses(result)
@@ -402,7 +463,10 @@ def _compute_layer_errors(
         [layer.result for layer in visible_layers],
     )
     layer_feeds = {
-        _INPUT_PREFIX + layer.source: values[layer.source].numpy() for layer in visible_layers
+        _INPUT_PREFIX + layer.source: values[layer.source].to(
+            dtypes.to_torch(graph.get_type(layer.source))
+        )
+        for layer in visible_layers
     }
     names = [value.name for value in probe.proto.graph.output]
     results = (

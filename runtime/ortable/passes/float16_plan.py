@@ -1,0 +1,338 @@
+"""Choose the nodes of a float32 graph that compute in float32 when the graph becomes float16.
+
+The reasons are rows of `ortable_generated.float16`, options of the caller, constants that float16
+cannot hold, and ranges of values, measured on example inputs. `float16.py` changes the graph.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ortable import dtypes
+from ortable.errors import BuilderError
+from ortable.ir import Graph, initializers
+from ortable.ir.captures import captured_by_protos, captured_names, find_subgraphs
+from ortable.ir.node import Node
+from ortable.ir.schemas import find_schema
+from ortable.passes.weight_quantization import WeightOptions
+from ortable_generated.float16 import FLOAT32, MASKS
+from ortable_generated.kernels import KERNELS_CPU
+from ortable_generated.onnx.traits import ELEMENTWISE, KEEPS_ORDER
+
+MAX_FLOAT16 = 65504.0
+MIN_FLOAT16 = 2.0**-14  # the smallest number with all digits
+MASK_VALUE = -16384.0  # a mask below the range of float16: a sum of three is finite
+_MAX_CONSTANT_ERROR = 1e-3  # relative; numbers with all digits have 2**-11 at most
+_MAX_SOURCE_ELEMENTS = 1024  # a layer with a larger weight is no part of computing an angle
+
+OUT_OF_RANGE = "a value is out of the range of float16"
+_CONSTANT = "float16 cannot hold a constant"
+_ATTRIBUTE_DTYPES = {"Cast": "to", "ConstantOfShape": "value", "Constant": "value"}
+
+
+class Signature:
+    """The float32 inputs and outputs of a node that may be float16."""
+
+    def __init__(self, graph: Graph, node: Node) -> None:
+        formals = _formal_types(node.op_type, node.domain, graph.opsets.get(node.domain, 1))
+        self.inputs: set[int] = set()
+        self.outputs: set[int] = set()
+        if formals is None or find_subgraphs(node):
+            return
+        inputs, outputs, legal = formals
+        halves = {param for param, allowed in legal.items() if dtypes.float16 in allowed}
+        params = set()
+        for index, name in enumerate(node.inputs):
+            param = _formal_at(inputs, index)
+            if param in halves and is_float32(graph, name):
+                self.inputs.add(index)
+                params.add(param)
+        for index, name in enumerate(node.outputs):
+            param = _formal_at(outputs, index)
+            has_param = param in params or (not node.domain and node.op_type in _ATTRIBUTE_DTYPES)
+            if node.op_type == "DequantizeLinear":
+                has_param = bool(self.inputs) and "output_dtype" not in node.attrs
+            if has_param and param in halves and is_float32(graph, name):
+                self.outputs.add(index)
+
+
+def _formal_at(formals: Sequence[Any], index: int) -> Any:
+    formal = formals[min(index, len(formals) - 1)] if formals else None
+    return formal.rstrip("*") if isinstance(formal, str) else None
+
+
+@cache
+def _formal_types(op_type: str, domain: str, opset: int) -> tuple[Any, Any, Any] | None:
+    """Return type parameters of inputs and outputs and their dtypes; None if they are not known."""
+    try:
+        schema = find_schema(op_type, domain, opset)
+    except BuilderError:
+        return None
+    if schema is not None:
+        inputs, outputs = ([x.param for x in part] for part in (schema.inputs, schema.outputs))
+        return inputs, outputs, schema.legal
+    rows = [row for row in KERNELS_CPU.get(f"{domain}::{op_type}", ()) if row[0] <= opset]
+    return rows[-1][1:4] if rows else None
+
+
+def is_float32(graph: Graph, name: str) -> bool:
+    """Whether a name is a float32 tensor of the graph."""
+    info = graph.values.get(name) if name else None
+    return info is not None and info.dtype == dtypes.float32
+
+
+def round_constant(value: Any, is_mask: bool = False) -> np.ndarray:
+    """Return a float32 constant in float16; numbers of masks out of range become MASK_VALUE."""
+    array = initializers.to_numpy(value)
+    if is_mask:
+        array = np.where(np.isfinite(array) & (array < -MAX_FLOAT16), MASK_VALUE, array)
+    with np.errstate(over="ignore"):
+        return array.astype(np.float16)
+
+
+def constant_error(value: Any) -> float:
+    """Return the relative error of a constant in float16: of its root mean square."""
+    array = initializers.to_torch(value).detach()
+    finite = array.isfinite()
+    array = array if bool(finite.all()) else array[finite]
+    norm = float(array.double().norm()) if array.numel() < 1 << 20 else float(array.norm())
+    return float((array.half().float() - array).norm()) / norm if norm else 0.0
+
+
+class Float16Plan:
+    """The nodes of a graph that stay in float32, and the constants that are masks.
+
+    ``reasons`` maps each node that stays to the reason. ``signatures`` has the inputs and outputs
+    of each node that may be float16. ``masks`` are the names of constants and results that place
+    masks of an attention.
+
+    Args:
+        graph: the main graph.
+        options: which nodes and weights stay, as the caller wants it.
+        ranges: the largest finite magnitude of float32 values, by name; values without an entry
+            are taken to be in range.
+    """
+
+    def __init__(self, graph: Graph, options: WeightOptions, ranges: Mapping[str, float]) -> None:
+        self.graph, self.options, self.ranges = graph, options, ranges
+        self.signatures = {node: Signature(graph, node) for node in graph.nodes}
+        self.outputs = {info.name for info in graph.outputs}
+        self.errors: dict[str, float] = {}
+        self.masks: set[str] = set()
+        self.reasons: dict[Node, str] = {}
+        self._softmax_paths: dict[str, bool] = {}
+        self._find_masks()
+        protos = captured_by_protos(graph.nodes)  # no pass renames what they read
+        for node in graph.nodes:
+            reason = self._find_reason(node, protos)
+            if reason:
+                self.reasons[node] = reason
+        self._add_sources()
+        self._add_neighbours()
+        self.readers = self._find_readers()
+
+    def input_type(self, node: Node, index: int) -> int:
+        """Return the type in which a node reads a float32 input."""
+        is_half = node not in self.reasons and node not in self.readers
+        is_half = is_half and index in self.signatures[node].inputs
+        return dtypes.float16 if is_half else dtypes.float32
+
+    def output_type(self, node: Node, index: int) -> int:
+        """Return the type in which a node makes a float32 output."""
+        is_half = node not in self.reasons and index in self.signatures[node].outputs
+        return dtypes.float16 if is_half else dtypes.float32
+
+    def constant_error(self, name: str) -> float:
+        """Return the error of an initializer in float16; see `constant_error`."""
+        if name not in self.errors:
+            self.errors[name] = constant_error(self.graph.initializers_dict[name])
+        return self.errors[name]
+
+    def float_inputs(self, node: Node) -> Iterator[str]:
+        """Yield the float32 inputs of a node that are not constants."""
+        for name in node.inputs:
+            if is_float32(self.graph, name) and name not in self.graph.initializers_dict:
+                yield name
+
+    # -- masks
+
+    def _find_masks(self) -> None:
+        table = self.graph.initializers_dict
+        for node in self.graph.nodes:
+            if MASKS.get(node.key) != "mask":
+                continue
+            constants = [name for name in node.inputs if _is_mask(table.get(name))]
+            has_mask = bool(constants) or not self.masks.isdisjoint(node.inputs)
+            has_mask = has_mask or _is_mask(node.attrs.get("value"))
+            if has_mask and self._leads_to_softmax(node):
+                self.masks.update(constants)
+                self.masks.update(node.outputs)
+
+    def _leads_to_softmax(self, node: Node) -> bool:
+        """Whether all that reads the result of a node ends in a softmax, for which masks are."""
+        (name,) = node.outputs
+        if name not in self._softmax_paths:
+            readers = self.graph.uses(name)
+            self._softmax_paths[name] = (
+                bool(readers)
+                and name not in self.outputs
+                and all(
+                    MASKS.get(reader.key) == "softmax"
+                    or (MASKS.get(reader.key) == "mask" and self._leads_to_softmax(reader))
+                    for reader in readers
+                )
+            )
+        return self._softmax_paths[name]
+
+    # -- reasons of single nodes
+
+    def _find_reason(self, node: Node, protos: set[str]) -> str:
+        """Return why a node stays in float32, or an empty text."""
+        signature = self.signatures[node]
+        floats = [name for name in (*node.inputs, *node.outputs) if is_float32(self.graph, name)]
+        if not signature.inputs and not signature.outputs:
+            return "" if not floats else _illegal_reason(node)
+        if not protos.isdisjoint(node.outputs):
+            return "a branch or loop reads it"
+        if self._is_excluded(node):
+            return "requested"
+        rule, why = FLOAT32.get(node.key, ("", ""))
+        if rule in ("float32", "sources"):
+            return why
+        if not self.masks.isdisjoint(node.outputs):
+            if all(self._is_in_range(name) for name in node.inputs):
+                return ""
+            self.masks.difference_update(node.outputs)
+        if rule == "integers" and self.graph.values[node.inputs[0]].dtype in _WIDE_INTEGERS:
+            return why
+        if any(not self._is_in_range(name) for name in floats):
+            return OUT_OF_RANGE
+        for index in signature.inputs:
+            name = node.inputs[index]
+            if name in self.graph.initializers_dict:
+                if self.constant_error(name) > _MAX_CONSTANT_ERROR:
+                    return _CONSTANT
+        value = node.attrs.get("value") if node.op_type in _ATTRIBUTE_DTYPES else None
+        is_constant = value is not None and constant_error(value) > _MAX_CONSTANT_ERROR
+        return _CONSTANT if is_constant else ""
+
+    def _is_excluded(self, node: Node) -> bool:
+        names = (node.op_type, node.name, *node.outputs)
+        patterns = self.options.keep_float32
+        if any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in patterns):
+            return True
+        if self.options.kind != "float16":
+            return False
+        weights = [name for name in node.inputs if name in self.graph.initializers_dict]
+        return any(
+            is_matrix(self.graph, name) and not self.options.chooses(weight_name(name))
+            for name in weights
+        )
+
+    def _is_in_range(self, name: str) -> bool:
+        largest = self.ranges.get(name, 0.0)
+        return name in self.masks or not largest or MIN_FLOAT16 <= largest <= MAX_FLOAT16
+
+    # -- neighbours of nodes that stay
+
+    def _add_sources(self) -> None:
+        """Keep the operators in float32 that compute arguments of nodes with the rule sources."""
+        pending = [
+            (node, why)
+            for node, why in self.reasons.items()
+            if FLOAT32.get(node.key, ("",))[0] == "sources"
+        ]
+        while pending:
+            node, why = pending.pop()
+            for name in self.float_inputs(node):
+                producer = self.graph.values[name].producer
+                if producer is None or producer in self.reasons or not self._is_source(producer):
+                    continue
+                self.reasons[producer] = why
+                pending.append((producer, why))
+
+    def _is_source(self, node: Node) -> bool:
+        table = self.graph.initializers_dict
+        sizes = [initializers.size_of(table[name]) for name in node.inputs if name in table]
+        is_arithmetic = node.op_type in ("MatMul", "Gemm", "Einsum", "Cast") or _is_local(node)
+        return is_arithmetic and max(sizes, default=0) <= _MAX_SOURCE_ELEMENTS
+
+    def _add_neighbours(self) -> None:
+        """Keep elementwise operators in float32 between and behind nodes that stay."""
+        for node in list(self.reasons):
+            if FLOAT32.get(node.key, ("",))[0] != "float32":
+                continue
+            for name in self.float_inputs(node):
+                producer = self.graph.values[name].producer
+                if producer is not None and _is_local(producer) and self._is_free(producer):
+                    if name not in self.outputs and self.graph.uses(name) == [node]:
+                        self.reasons[producer] = self.reasons[node]
+        for node in self.graph.nodes:
+            if not _is_local(node) or not self._is_free(node):
+                continue
+            producers = [self.graph.values[name].producer for name in self.float_inputs(node)]
+            if producers and all(item in self.reasons for item in producers):
+                self.reasons[node] = self.reasons[producers[0]]
+
+    def _find_readers(self) -> set[Node]:
+        """Find nodes without float results that read float32 values: comparisons and casts."""
+        types = dict.fromkeys(
+            (info.name for info in self.graph.inputs if self.options.keep_io), dtypes.float32
+        )
+        readers = set()
+        for node in self.graph.nodes:
+            for index, name in enumerate(node.outputs):
+                types[name] = self.output_type(node, index)
+            is_wide = any(types.get(name) == dtypes.float32 for name in self.float_inputs(node))
+            if is_wide and not self.signatures[node].outputs:
+                readers.add(node)
+        return readers
+
+    def _is_free(self, node: Node) -> bool:
+        return node not in self.reasons and self.masks.isdisjoint(node.outputs)
+
+
+_WIDE_INTEGERS = (
+    dtypes.int16, dtypes.int32, dtypes.int64, dtypes.uint16, dtypes.uint32, dtypes.uint64
+)  # fmt: skip
+
+
+def _is_local(node: Node) -> bool:
+    return not node.domain and node.op_type in ELEMENTWISE | KEEPS_ORDER
+
+
+def _illegal_reason(node: Node) -> str:
+    if find_subgraphs(node):
+        return "branches and loops stay"
+    return "ONNX has no float16 here" if node.op_type != "Cast" else ""
+
+
+def _is_mask(value: Any) -> bool:
+    """Whether a float32 constant has finite numbers below the range of float16."""
+    if value is None or initializers.dtype_of(value) != dtypes.float32:
+        return False
+    array = initializers.to_torch(value).detach()
+    return bool((array.isfinite() & (array < -MAX_FLOAT16)).any())
+
+
+def weight_name(name: str) -> str:
+    """Return the name of a weight in the state_dict."""
+    return name.removesuffix("_transposed")
+
+
+def is_matrix(graph: Graph, name: str) -> bool:
+    """Whether an initializer is a float32 weight that reports list: it has two axes or more."""
+    value = graph.initializers_dict[name]
+    shape = initializers.shape_of(value)
+    is_float = initializers.dtype_of(value) == dtypes.float32
+    return is_float and sum(size > 1 for size in shape) > 1
+
+
+def read_in_subgraphs(graph: Graph) -> set[str]:
+    """Return the names that subgraphs of nodes read, which stay in float32."""
+    return {name for node in graph.nodes if node.attrs for name in captured_names(node)}
