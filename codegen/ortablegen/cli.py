@@ -37,6 +37,7 @@ from ortablegen.rewrites.check import check_rewrites
 from ortablegen.rewrites.emit import emit_rewrites
 from ortablegen.rewrites.model import Rewrite
 from ortablegen.rewrites.read import read_rewrites
+from ortablegen.runtime_tables.float16 import emit_float16
 from ortablegen.runtime_tables.foreach import emit_foreach
 from ortablegen.runtime_tables.kernels import (
     emit_cuda_kernels,
@@ -46,7 +47,6 @@ from ortablegen.runtime_tables.kernels import (
     write_kernel_fixes,
     write_kernel_table,
 )
-from ortablegen.runtime_tables.float16 import emit_float16
 from ortablegen.runtime_tables.older_opsets import emit_older_opsets
 from ortablegen.runtime_tables.operators import emit_decompositions, emit_operator_costs
 from ortablegen.runtime_tables.optimizers import emit_optimizers, optimizers_page, read_optimizers

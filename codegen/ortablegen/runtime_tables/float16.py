@@ -10,8 +10,8 @@ from ortablegen.source.yaml_source import YScalar, YSeq
 
 from .operators import rows_of
 
-_FLOAT32_RULES = ("float32", "sources", "integers")
-_MASK_RULES = ("mask", "softmax")
+_FLOAT32_RULES = ("float32", "square", "sources", "reduction", "integers")
+_MASK_RULES = ("mask", "softmax", "compare")
 _FORM = "a row is {ops: [names], rule: name, why: reason}"
 
 

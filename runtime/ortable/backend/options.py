@@ -377,9 +377,15 @@ def _check_rewrites(name: str, value: Any) -> tuple[str, ...]:
 
 def _check_weights(name: str, value: Any) -> WeightOptions | Stored | None:
     try:
-        return parse_weights(value)
+        weights = parse_weights(value)
     except OptionError as error:
         raise OptionError(f"Option {name!r}: {error}.") from None
+    if isinstance(weights, WeightOptions) and weights.is_half:
+        raise OptionError(
+            f"Option {name!r}: float16 is for exports (ortable.export). In torch.compile, compile "
+            "model.half()."
+        )
+    return weights
 
 
 def _check_names(name: str, value: Any) -> tuple[str, ...]:

@@ -117,7 +117,9 @@ def to_onnx(
             operators, and the results of validation.
         weights: ``"int4"`` or ``"int8"`` stores the weights of linear layers and embeddings as
             integers; `WeightOptions`, or a dict of its fields, selects the layers and the format.
-            This needs opset 21, which is then the default. With ``return_builder``,
+            This needs opset 21, which is then the default. ``"float16"`` makes a float16 model of a
+            float32 model, which computes in float32 where float16 is not safe; ``"int4+float16"``
+            and ``"int8+float16"`` make one around integers. With ``return_builder``,
             ``builder.record.weights`` reports the accuracy. ``"float32"`` stores bfloat16 and
             float16 weights that the graph casts in float32; ``"keep"`` changes no weight, as None,
             and records their size. These two do not change the results of the model.

@@ -21,12 +21,13 @@ from ortable.ir.captures import captured_names, inner_graphs, rename_captured
 from ortable.ir.node import Node
 from ortable.passes.float16_plan import (
     Float16Plan,
+    constant_of,
     is_float32,
     is_matrix,
     read_in_subgraphs,
     round_constant,
-    weight_name,
 )
+from ortable.passes.rewrite.helpers.quantized_weights import weight_name
 from ortable.passes.unused_nodes import remove_unused
 from ortable.passes.weight_quantization import (
     QuantizationRun,
@@ -224,10 +225,10 @@ class _Float16Writer:
     def _change_attribute(self, node: Node) -> None:
         if node.op_type == "Cast":
             node.attrs["to"] = _HALF
-        elif node.op_type in ("ConstantOfShape", "Constant"):
+        value = constant_of(node)
+        if value is not None:
             is_mask = not self.plan.masks.isdisjoint(node.outputs)
-            default = np.zeros(1, np.float32)
-            node.attrs["value"] = round_constant(node.attrs.get("value", default), is_mask)
+            node.attrs = {"value": round_constant(value, is_mask)}
 
     def _read_as(self, name: str, dtype: int) -> str:
         """Return the name of a value in a type, adding a cast if there is none yet."""

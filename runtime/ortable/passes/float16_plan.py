@@ -19,6 +19,7 @@ from ortable.ir import Graph, initializers
 from ortable.ir.captures import captured_by_protos, captured_names, find_subgraphs
 from ortable.ir.node import Node
 from ortable.ir.schemas import find_schema
+from ortable.passes.rewrite.helpers.quantized_weights import weight_name
 from ortable.passes.weight_quantization import WeightOptions
 from ortable_generated.float16 import FLOAT32, MASKS
 from ortable_generated.kernels import KERNELS_CPU
@@ -26,13 +27,15 @@ from ortable_generated.onnx.traits import ELEMENTWISE, KEEPS_ORDER
 
 MAX_FLOAT16 = 65504.0
 MIN_FLOAT16 = 2.0**-14  # the smallest number with all digits
-MASK_VALUE = -16384.0  # a mask below the range of float16: a sum of three is finite
+# Masks below the range of float16. A sum of three is finite, and the lowest float32 stays lowest.
+MASK_VALUE, LOWEST_MASK = -16384.0, -16400.0
+_LOWEST = float(np.finfo(np.float32).min)
 _MAX_CONSTANT_ERROR = 1e-3  # relative; numbers with all digits have 2**-11 at most
 _MAX_SOURCE_ELEMENTS = 1024  # a layer with a larger weight is no part of computing an angle
 
 OUT_OF_RANGE = "a value is out of the range of float16"
 _CONSTANT = "float16 cannot hold a constant"
-_ATTRIBUTE_DTYPES = {"Cast": "to", "ConstantOfShape": "value", "Constant": "value"}
+_ATTRIBUTE_DTYPES = ("Cast", "ConstantOfShape", "Constant")  # an attribute says the type
 
 
 class Signature:
@@ -42,7 +45,9 @@ class Signature:
         formals = _formal_types(node.op_type, node.domain, graph.opsets.get(node.domain, 1))
         self.inputs: set[int] = set()
         self.outputs: set[int] = set()
-        if formals is None or find_subgraphs(node):
+        names = [name for name in (*node.inputs, *node.outputs) if name]
+        is_known = all(graph.values[name].dtype for name in names)
+        if formals is None or not is_known or find_subgraphs(node):
             return
         inputs, outputs, legal = formals
         halves = {param for param, allowed in legal.items() if dtypes.float16 in allowed}
@@ -69,6 +74,8 @@ def _formal_at(formals: Sequence[Any], index: int) -> Any:
 @cache
 def _formal_types(op_type: str, domain: str, opset: int) -> tuple[Any, Any, Any] | None:
     """Return type parameters of inputs and outputs and their dtypes; None if they are not known."""
+    if domain not in ("", "com.microsoft"):
+        return None
     try:
         schema = find_schema(op_type, domain, opset)
     except BuilderError:
@@ -86,11 +93,22 @@ def is_float32(graph: Graph, name: str) -> bool:
     return info is not None and info.dtype == dtypes.float32
 
 
+def constant_of(node: Node) -> Any:
+    """Return the float32 value of Constant and ConstantOfShape; None for other nodes and types."""
+    if node.op_type not in ("Constant", "ConstantOfShape") or node.domain:
+        return None
+    names = [name for name in ("value", "value_float", "value_floats") if name in node.attrs]
+    value = node.attrs[names[0]] if names else np.zeros(1, np.float32)
+    value = np.array(value, np.float32) if names and names[0] != "value" else value
+    return value if initializers.dtype_of(value) == dtypes.float32 else None
+
+
 def round_constant(value: Any, is_mask: bool = False) -> np.ndarray:
-    """Return a float32 constant in float16; numbers of masks out of range become MASK_VALUE."""
+    """Return a float32 constant in float16, with numbers of masks in its range."""
     array = initializers.to_numpy(value)
     if is_mask:
-        array = np.where(np.isfinite(array) & (array < -MAX_FLOAT16), MASK_VALUE, array)
+        masks = np.where(array == _LOWEST, LOWEST_MASK, MASK_VALUE)
+        array = np.where(np.isfinite(array) & (array < -MAX_FLOAT16), masks, array)
     with np.errstate(over="ignore"):
         return array.astype(np.float16)
 
@@ -164,12 +182,14 @@ class Float16Plan:
     def _find_masks(self) -> None:
         table = self.graph.initializers_dict
         for node in self.graph.nodes:
-            if MASKS.get(node.key) != "mask":
+            rule = MASKS.get(node.key)
+            if rule not in ("mask", "compare"):
                 continue
-            constants = [name for name in node.inputs if _is_mask(table.get(name))]
-            has_mask = bool(constants) or not self.masks.isdisjoint(node.inputs)
-            has_mask = has_mask or _is_mask(node.attrs.get("value"))
-            if has_mask and self._leads_to_softmax(node):
+            names = _mask_inputs(node)
+            constants = [name for name in names if _is_mask(table.get(name))]
+            has_mask = bool(constants) or not self.masks.isdisjoint(names)
+            has_mask = has_mask or _is_mask(constant_of(node))
+            if has_mask and (rule == "compare" or self._leads_to_softmax(node)):
                 self.masks.update(constants)
                 self.masks.update(node.outputs)
 
@@ -183,11 +203,23 @@ class Float16Plan:
                 and name not in self.outputs
                 and all(
                     MASKS.get(reader.key) == "softmax"
-                    or (MASKS.get(reader.key) == "mask" and self._leads_to_softmax(reader))
+                    or (MASKS.get(reader.key) == "compare" and self._can_compare(reader))
+                    or (
+                        MASKS.get(reader.key) == "mask"
+                        and name in _mask_inputs(reader)
+                        and self._leads_to_softmax(reader)
+                    )
                     for reader in readers
                 )
             )
         return self._softmax_paths[name]
+
+    def _can_compare(self, node: Node) -> bool:
+        """Whether a node compares masks with infinity or the lowest number only."""
+        table = self.graph.initializers_dict
+        values = [initializers.to_torch(table[name]) for name in node.inputs if name in table]
+        is_limit = all(bool((value <= _LOWEST).all()) for value in values)
+        return is_limit and (bool(values) or node.op_type == "IsInf")
 
     # -- reasons of single nodes
 
@@ -200,8 +232,10 @@ class Float16Plan:
         if not protos.isdisjoint(node.outputs):
             return "a branch or loop reads it"
         if self._is_excluded(node):
-            return "requested"
+            return "requested, or a weight stays"
         rule, why = FLOAT32.get(node.key, ("", ""))
+        if rule == "reduction" and node.attrs.get("reduction", "none") not in ("none", b"none"):
+            return why
         if rule in ("float32", "sources"):
             return why
         if not self.masks.isdisjoint(node.outputs):
@@ -214,12 +248,12 @@ class Float16Plan:
             return OUT_OF_RANGE
         for index in signature.inputs:
             name = node.inputs[index]
-            if name in self.graph.initializers_dict:
-                if self.constant_error(name) > _MAX_CONSTANT_ERROR:
-                    return _CONSTANT
-        value = node.attrs.get("value") if node.op_type in _ATTRIBUTE_DTYPES else None
-        is_constant = value is not None and constant_error(value) > _MAX_CONSTANT_ERROR
-        return _CONSTANT if is_constant else ""
+            is_constant = name in self.graph.initializers_dict
+            if is_constant and self.constant_error(name) > _MAX_CONSTANT_ERROR:
+                return _CONSTANT
+        value = constant_of(node)
+        has_error = value is not None and constant_error(value) > _MAX_CONSTANT_ERROR
+        return _CONSTANT if has_error else ""
 
     def _is_excluded(self, node: Node) -> bool:
         names = (node.op_type, node.name, *node.outputs)
@@ -263,21 +297,30 @@ class Float16Plan:
         return is_arithmetic and max(sizes, default=0) <= _MAX_SOURCE_ELEMENTS
 
     def _add_neighbours(self) -> None:
-        """Keep elementwise operators in float32 between and behind nodes that stay."""
+        """Keep squares before nodes that stay, and elementwise operators behind them."""
         for node in list(self.reasons):
-            if FLOAT32.get(node.key, ("",))[0] != "float32":
-                continue
-            for name in self.float_inputs(node):
-                producer = self.graph.values[name].producer
-                if producer is not None and _is_local(producer) and self._is_free(producer):
-                    if name not in self.outputs and self.graph.uses(name) == [node]:
-                        self.reasons[producer] = self.reasons[node]
+            if FLOAT32.get(node.key, ("",))[0] == "float32":
+                self._add_squares(node)
         for node in self.graph.nodes:
             if not _is_local(node) or not self._is_free(node):
                 continue
             producers = [self.graph.values[name].producer for name in self.float_inputs(node)]
             if producers and all(item in self.reasons for item in producers):
                 self.reasons[node] = self.reasons[producers[0]]
+
+    def _add_squares(self, node: Node) -> None:
+        for name in self.float_inputs(node):
+            producer, last, nodes = self.graph.values[name].producer, node, []
+            while producer is not None and self._is_free(producer):
+                result = producer.outputs[0]
+                if result in self.outputs or self.graph.uses(result) != [last]:
+                    break
+                nodes.append(producer)
+                if FLOAT32.get(producer.key, ("",))[0] == "square":
+                    self.reasons.update(dict.fromkeys(nodes, self.reasons[node]))
+                if producer.op_type not in KEEPS_ORDER or producer.domain:
+                    break
+                last, producer = producer, self.graph.values[producer.inputs[0]].producer
 
     def _find_readers(self) -> set[Node]:
         """Find nodes without float results that read float32 values: comparisons and casts."""
@@ -312,17 +355,17 @@ def _illegal_reason(node: Node) -> str:
     return "ONNX has no float16 here" if node.op_type != "Cast" else ""
 
 
+def _mask_inputs(node: Node) -> list[str]:
+    """Return the inputs of a node that may be masks; a product adds its last one."""
+    return node.inputs[2:] if node.op_type == "Gemm" else node.inputs
+
+
 def _is_mask(value: Any) -> bool:
     """Whether a float32 constant has finite numbers below the range of float16."""
     if value is None or initializers.dtype_of(value) != dtypes.float32:
         return False
     array = initializers.to_torch(value).detach()
     return bool((array.isfinite() & (array < -MAX_FLOAT16)).any())
-
-
-def weight_name(name: str) -> str:
-    """Return the name of a weight in the state_dict."""
-    return name.removesuffix("_transposed")
 
 
 def is_matrix(graph: Graph, name: str) -> bool:

@@ -38,7 +38,11 @@ from .quantized_kv_cache import Cache, checked_cache, quantize_cache
 from .runner import OnnxLanguageModel
 
 _UNQUANTIZED = ("keep", "float32")
-Weights: TypeAlias = Literal["keep", "float32", "int4", "int8"] | Mapping[str, Any] | WeightOptions
+Weights: TypeAlias = (
+    Literal["keep", "float32", "float16", "int4", "int8", "int4+float16", "int8+float16"]
+    | Mapping[str, Any]
+    | WeightOptions
+)
 
 
 def export_language_model(
@@ -79,7 +83,9 @@ def export_language_model(
             top_p).
         weights: None or "keep" keeps the dtype of the weights; "float32" casts the model to
             float32, which then computes in float32; "int4", "int8", a dict or WeightOptions
-            quantizes the weights of linear layers and embeddings.
+            quantizes the weights of linear layers and embeddings; "float16", "int4+float16" and
+            "int8+float16" make a float16 model, without ``loop``. Its cache and logits are float32
+            unless WeightOptions has ``keep_io=False``.
         cache: None or "keep" keeps keys and values in the model's dtype, which is exact; "int8", a
             dict or CacheOptions quantizes them to 8 bits, a quarter of the size of float32, with
             scales that are measured once. The cache inputs and outputs are then int8.
@@ -106,7 +112,9 @@ def export_language_model(
             generation_config.
     """
     _check_options(merged, loop, genai, context_length)
-    weight_options = None if weights in _UNQUANTIZED else parse_weights(weights)
+    weight_options: Any = None if weights in _UNQUANTIZED else parse_weights(weights)
+    if loop is not None and weight_options is not None and weight_options.is_half:
+        raise OptionError("loop needs weights without float16: loops stay in float32")
     cache_options = checked_cache(cache)
     keywords: dict[str, Any] = {  # of `export`
         "target": target,

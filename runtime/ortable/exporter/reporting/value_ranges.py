@@ -6,10 +6,9 @@ ONNX Runtime reduces each value to one number, so that no value has to be stored
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
@@ -18,16 +17,19 @@ from ortable.exporter.reporting.numeric_diff import intermediate_results
 from ortable.ir.proto.large_model import LargeModel
 from ortable.passes.float16_plan import is_float32
 
-_PREFIX = "range:"  # prefix of the names that are added to the model
+_DOMAIN = "ortable.ranges"
 # A zero joins each value, since ONNX Runtime reduces no empty tensor.
-_NODES = (
-    ("Abs", ("{}",), "abs", {}),
-    ("IsInf", ("abs",), "is_infinite", {}),
-    ("Where", ("is_infinite", "*zero", "abs"), "finite", {}),
-    ("Reshape", ("finite", "*flat"), "vector", {}),
-    ("Concat", ("vector", "*zeros"), "joined", {"axis": 0}),
-    ("ReduceMax", ("joined",), "largest", {"keepdims": 0}),
-)
+_LARGEST = """<domain: "ortable.ranges", opset_import: ["": {opset}]> Largest (x) => (y) {{
+  zeros = Constant <value_floats: floats = [0.0]> ()
+  flat = Constant <value_ints: ints = [-1]> ()
+  magnitudes = Abs (x)
+  is_infinite = IsInf (magnitudes)
+  vector = Reshape (magnitudes, flat)
+  is_infinite_vector = Reshape (is_infinite, flat)
+  finite = Where (is_infinite_vector, zeros, vector)
+  joined = Concat <axis: int = 0> (finite, zeros)
+  y = ReduceMax <keepdims: int = 0> (joined)
+}}"""
 
 
 def measure_ranges(
@@ -42,35 +44,20 @@ def measure_ranges(
     """
     names = [info.name for info in builder.inputs]
     names += [name for node in builder.nodes for name in node.outputs]
-    names = [name for name in dict.fromkeys(names) if is_float32(builder, name)]
-    results = intermediate_results(
-        _add_reductions(model, names), feeds, [f"{_PREFIX}largest:{name}" for name in names]
-    )
-    return dict(zip(names, map(float, results.values()), strict=True))
-
-
-def _add_reductions(model: LargeModel, names: Sequence[str]) -> LargeModel:
+    sources = {f"largest:{name}": name for name in names if is_float32(builder, name)}
+    if not sources:
+        return {}
     proto = onnx.ModelProto()
     proto.CopyFrom(model.session_proto())
-    constants = {
-        "zero": np.zeros((), np.float32),
-        "zeros": np.zeros(1, np.float32),
-        "flat": np.full(1, -1, np.int64),
-    }
-    for key, value in constants.items():
-        proto.graph.initializer.append(onnx.numpy_helper.from_array(value, f"{_PREFIX}{key}"))
-    for name in names:
-        for op_type, inputs, output, attrs in _NODES:
-            sources = [
-                name if item == "{}" else
-                f"{_PREFIX}{item[1:]}" if item[0] == "*" else f"{_PREFIX}{item}:{name}"
-                for item in inputs
-            ]  # fmt: skip
-            results = [f"{_PREFIX}{output}:{name}"]
-            proto.graph.node.append(helper.make_node(op_type, sources, results, **attrs))
+    proto.functions.append(onnx.parser.parse_function(_LARGEST.format(opset=builder.opset)))
+    proto.opset_import.append(helper.make_opsetid(_DOMAIN, 1))
+    proto.graph.node.extend(
+        helper.make_node("Largest", [name], [result], domain=_DOMAIN)
+        for result, name in sources.items()
+    )
     del proto.graph.output[:]
     proto.graph.output.extend(
-        helper.make_tensor_value_info(f"{_PREFIX}largest:{name}", TensorProto.FLOAT, ())
-        for name in names
+        helper.make_tensor_value_info(result, TensorProto.FLOAT, ()) for result in sources
     )
-    return LargeModel(proto, model.tensors)
+    results = intermediate_results(LargeModel(proto, model.tensors), feeds, list(sources))
+    return {sources[result]: float(value) for result, value in results.items()}
