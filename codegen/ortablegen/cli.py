@@ -37,7 +37,7 @@ from ortablegen.rewrites.check import check_rewrites
 from ortablegen.rewrites.emit import emit_rewrites
 from ortablegen.rewrites.model import Rewrite
 from ortablegen.rewrites.read import read_rewrites
-from ortablegen.runtime_tables.float16 import emit_float16
+from ortablegen.runtime_tables.float16_rules import emit_float16
 from ortablegen.runtime_tables.foreach import emit_foreach
 from ortablegen.runtime_tables.kernels import (
     emit_cuda_kernels,

@@ -25,7 +25,8 @@ _ALIASES = {
     "Stored": "Literal['keep', 'float32']",
     "Table": "dict[OpOverload, Callable[..., Any]]",
     "Transform": "Callable[[ModelProto], ModelProto | None]",
-    "Weights": "Literal['keep', 'float32', 'int4', 'int8'] | Mapping[str, Any] | "
+    "Weights": "Literal['keep', 'float32', 'float16', 'int4', 'int8', 'int4+float16', "
+    "'int8+float16'] | Mapping[str, Any] | "
     "WeightOptions | None",
 }
 _MODULES = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z])")

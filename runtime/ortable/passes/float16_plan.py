@@ -30,12 +30,12 @@ MIN_FLOAT16 = 2.0**-14  # the smallest number with all digits
 # Masks below the range of float16. A sum of three is finite, and the lowest float32 stays lowest.
 MASK_VALUE, LOWEST_MASK = -16384.0, -16400.0
 _LOWEST = float(np.finfo(np.float32).min)
+_CHUNK_ELEMENTS = 1 << 18  # of a constant, at a time
 _MAX_CONSTANT_ERROR = 1e-3  # relative; numbers with all digits have 2**-11 at most
 _MAX_SOURCE_ELEMENTS = 1024  # a layer with a larger weight is no part of computing an angle
 
 OUT_OF_RANGE = "a value is out of the range of float16"
 _CONSTANT = "float16 cannot hold a constant"
-_ATTRIBUTE_DTYPES = ("Cast", "ConstantOfShape", "Constant")  # an attribute says the type
 
 
 class Signature:
@@ -59,7 +59,7 @@ class Signature:
                 params.add(param)
         for index, name in enumerate(node.outputs):
             param = _formal_at(outputs, index)
-            has_param = param in params or (not node.domain and node.op_type in _ATTRIBUTE_DTYPES)
+            has_param = param in params or node.key == "Cast" or constant_of(node) is not None
             if node.op_type == "DequantizeLinear":
                 has_param = bool(self.inputs) and "output_dtype" not in node.attrs
             if has_param and param in halves and is_float32(graph, name):
@@ -95,12 +95,14 @@ def is_float32(graph: Graph, name: str) -> bool:
 
 def constant_of(node: Node) -> Any:
     """Return the float32 value of Constant and ConstantOfShape; None for other nodes and types."""
-    if node.op_type not in ("Constant", "ConstantOfShape") or node.domain:
-        return None
-    names = [name for name in ("value", "value_float", "value_floats") if name in node.attrs]
-    value = node.attrs[names[0]] if names else np.zeros(1, np.float32)
-    value = np.array(value, np.float32) if names and names[0] != "value" else value
-    return value if initializers.dtype_of(value) == dtypes.float32 else None
+    value = node.attrs.get("value")
+    if node.key == "Constant" and value is None:
+        numbers = node.attrs.get("value_float", node.attrs.get("value_floats"))
+        value = None if numbers is None else np.array(numbers, np.float32)
+    elif node.key == "ConstantOfShape" and value is None:
+        value = np.zeros(1, np.float32)
+    is_constant = value is not None and node.key.startswith("Constant")
+    return value if is_constant and initializers.dtype_of(value) == dtypes.float32 else None
 
 
 def round_constant(value: Any, is_mask: bool = False) -> np.ndarray:
@@ -114,12 +116,17 @@ def round_constant(value: Any, is_mask: bool = False) -> np.ndarray:
 
 
 def constant_error(value: Any) -> float:
-    """Return the relative error of a constant in float16: of its root mean square."""
-    array = initializers.to_torch(value).detach()
-    finite = array.isfinite()
-    array = array if bool(finite.all()) else array[finite]
-    norm = float(array.double().norm()) if array.numel() < 1 << 20 else float(array.norm())
-    return float((array.half().float() - array).norm()) / norm if norm else 0.0
+    """Return the root mean square of what float16 changes in a constant, over that of the constant.
+
+    Infinities and NaN are the same in float16, and do not count.
+    """
+    squared_error = squared_sum = 0.0
+    for part in initializers.to_torch(value).detach().reshape(-1).split(_CHUNK_ELEMENTS):
+        exact = part.double().nan_to_num(0.0, 0.0, 0.0)
+        difference = exact.half().double() - exact
+        squared_error += float(difference.dot(difference))
+        squared_sum += float(exact.dot(exact))
+    return (squared_error / squared_sum) ** 0.5 if squared_sum else 0.0
 
 
 class Float16Plan:
@@ -293,7 +300,8 @@ class Float16Plan:
     def _is_source(self, node: Node) -> bool:
         table = self.graph.initializers_dict
         sizes = [initializers.size_of(table[name]) for name in node.inputs if name in table]
-        is_arithmetic = node.op_type in ("MatMul", "Gemm", "Einsum", "Cast") or _is_local(node)
+        rule = FLOAT32.get(node.key, ("",))[0]
+        is_arithmetic = rule in ("angle", "integers") or _is_local(node)
         return is_arithmetic and max(sizes, default=0) <= _MAX_SOURCE_ELEMENTS
 
     def _add_neighbours(self) -> None:

@@ -20,7 +20,6 @@ from ortable.errors import OptionError, UnsupportedCase
 
 BITS = {"int4": 4, "int8": 8, "float16": 16}
 Kind: TypeAlias = Literal["int4", "int8", "float16"]
-Rest: TypeAlias = Literal["float32", "float16"]
 Stored: TypeAlias = Literal["keep", "float32"]  # the storage of half-precision weights
 _STORAGE_MODES: tuple[Stored, ...] = ("keep", "float32")
 _REST = "+float16"
@@ -70,7 +69,7 @@ class WeightOptions:
     embeddings: bool = True
     include: tuple[str, ...] = ("*",)
     exclude: tuple[str, ...] = ()
-    rest: Rest | None = None
+    rest: Literal["float32", "float16"] | None = None
     keep_io: bool = True
     keep_float32: tuple[str, ...] = ()
 

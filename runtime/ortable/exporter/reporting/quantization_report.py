@@ -26,7 +26,7 @@ from ortable.exporter.reporting.value_ranges import measure_ranges
 from ortable.ir import initializers
 from ortable.ir.casts import HALF_DTYPES
 from ortable.ir.proto.large_model import LargeModel
-from ortable.passes.float16 import convert_to_float16
+from ortable.passes.float16_conversion import convert_to_float16
 from ortable.passes.quantize_weights import quantize_weights
 from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.engine import rewrite_graph

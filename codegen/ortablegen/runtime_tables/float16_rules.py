@@ -10,7 +10,7 @@ from ortablegen.source.yaml_source import YScalar, YSeq
 
 from .operators import rows_of
 
-_FLOAT32_RULES = ("float32", "square", "sources", "reduction", "integers")
+_FLOAT32_RULES = ("float32", "square", "sources", "angle", "reduction", "integers")
 _MASK_RULES = ("mask", "softmax", "compare")
 _FORM = "a row is {ops: [names], rule: name, why: reason}"
 
@@ -23,8 +23,9 @@ def emit_float16(path: Path, diagnostics: Diagnostics) -> dict[str, str]:
         if not isinstance(ops, YSeq) or not isinstance(rule, YScalar):
             diagnostics.error(entry.span, _FORM)
         elif rule.text not in (*_FLOAT32_RULES, *_MASK_RULES):
-            known = ", ".join((*_FLOAT32_RULES, *_MASK_RULES))
-            diagnostics.error(rule.span, f"'rule' is one of {known}")
+            diagnostics.error(
+                rule.span, f"'rule' is one of {', '.join((*_FLOAT32_RULES, *_MASK_RULES))}"
+            )
         elif (rule.text in _FLOAT32_RULES) != isinstance(why, YScalar):
             diagnostics.error(entry.span, "rules about float32 have a 'why', those of masks none")
         else:

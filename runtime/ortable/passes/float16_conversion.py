@@ -114,14 +114,14 @@ class _Float16Writer:
 
     def _types_of_constants(self) -> dict[str, set[int]]:
         """Return the types in which nodes read initializers."""
-        wanted: dict[str, set[int]] = {}
+        requested: dict[str, set[int]] = {}
         for node in self.graph.nodes:
             for index, name in enumerate(node.inputs):
                 if name in self.graph.initializers_dict:
-                    wanted.setdefault(name, set()).add(self.plan.input_type(node, index))
+                    requested.setdefault(name, set()).add(self.plan.input_type(node, index))
         for name in read_in_subgraphs(self.graph) | self.plan.outputs:
-            wanted.setdefault(name, set()).add(_FLOAT)
-        return wanted
+            requested.setdefault(name, set()).add(_FLOAT)
+        return requested
 
     def _set_type(self, name: str, dtype: int) -> None:
         self.types[name] = self.graph.values[name].dtype = dtype
@@ -129,13 +129,13 @@ class _Float16Writer:
         if isinstance(declared, TypeProto):
             declared.tensor_type.elem_type = dtype
 
-    def _write_constant(self, name: str, wanted: set[int]) -> None:
+    def _write_constant(self, name: str, requested: set[int]) -> None:
         """Store an initializer in the types in which it is read."""
         graph = self.graph
         value = graph.initializers_dict[name]
         if is_matrix(graph, name) and name not in self.codes:
-            self._record_weight(name, wanted)
-        if _HALF not in wanted:
+            self._record_weight(name, requested)
+        if _HALF not in requested:
             self.types[name] = _FLOAT
             return
         half: Any
@@ -144,7 +144,7 @@ class _Float16Writer:
             half = initializers.Deferred(lambda: value.detach().half(), _HALF, tuple(value.shape))
         else:
             half = round_constant(value, is_mask)
-        if _FLOAT in wanted:
+        if _FLOAT in requested:
             self.types[name] = _FLOAT
             copy = graph.unique_name(f"{name}_float16")
             self.copies[name, _HALF] = graph.make_initializer(copy, half)
@@ -154,10 +154,10 @@ class _Float16Writer:
         info = graph.values[name]
         info.constant = half if isinstance(half, np.ndarray) and half.size <= 128 else None
 
-    def _record_weight(self, name: str, wanted: set[int]) -> None:
+    def _record_weight(self, name: str, requested: set[int]) -> None:
         run, state_name = self.run, weight_name(name)
         shape = initializers.shape_of(self.graph.initializers_dict[name])
-        if _HALF in wanted:
+        if _HALF in requested:
             error = self.plan.constant_error(name)
             run.rounded[name] = QuantizedWeight(state_name, shape, 16, 0, error)
             return
