@@ -33,7 +33,7 @@ def complete_line(line: str, folder: Path) -> set[str]:
     [
         ("ortable e", {"export", "explain"}),
         ("ortable bench --op", {"--options"}),
-        ("ortable export --weights i", {"int8", "int4"}),
+        ("ortable export --weights f", {"float16", "float32"}),
         ("ortable show mod", {"model.onnx"}),
     ],
 )

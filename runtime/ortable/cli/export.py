@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from ortable.errors import OptionError
-from ortable.passes.weight_quantization import KINDS
 
 from .arguments import JSON_HELP, add_flags, add_target, keep_stdout_for_json
 from .hugging_face import TEXT_GENERATION
@@ -23,6 +22,8 @@ from .model_call import Target
 from .progress import show_progress
 from .rewrites import VERBOSE_HELP, add_rewrites_option, parse_rewrites_option
 from .target import load_target
+
+ROUNDED_WEIGHTS = ("int8", "int4", "float16", "int8+float16", "int4+float16")
 
 _PROMPT_TOKENS = 5  # tokens that eager reads in one call, and the exported graph in two
 # Flags for which export_language_model has no argument, and their default values.
@@ -95,7 +96,7 @@ def select_validation(args: argparse.Namespace) -> bool | float:
 
     A model with rounded weights is compared only if --atol is given.
     """
-    if args.no_validate or (args.weights in KINDS and args.atol is None):
+    if args.no_validate or (args.weights in ROUNDED_WEIGHTS and args.atol is None):
         return False
     return True if args.atol is None else args.atol
 
@@ -203,7 +204,7 @@ def add_export(commands: Any) -> None:
         help="the model may use operators that only ONNX Runtime has",
     )
     export.add_argument(
-        "--weights", choices=[*KINDS, "keep", "float32"], help="how weights are stored"
+        "--weights", choices=[*ROUNDED_WEIGHTS, "keep", "float32"], help="how weights are stored"
     )
     export.add_argument(
         "--max-error",
@@ -332,7 +333,7 @@ def _report_phases(
     steps = ["export", "decompose", "convert"] + ([] if args.no_optimize else ["rewrite"])
     if not hasattr(target.model, "forward"):
         steps.remove("export")
-    steps += ["round weights"] if args.weights in KINDS else []
+    steps += ["round weights"] if args.weights in ROUNDED_WEIGHTS else []
     steps += ["serialise"] + (["validate"] if select_validation(args) else []) + ["write"]
     with show_progress(steps[0], len(steps)) as step:
 
