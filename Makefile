@@ -23,7 +23,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick test codegen check docs format sweeps opsets case-counts conformance extremes decompositions data-checks hf vision portable web fuzz mutate support bench bench-cuda gpu clean suite
+.PHONY: help run quick test codegen check docs format sweeps opsets case-counts conformance extremes decompositions data-checks hf vision portable web libraries fuzz mutate support bench bench-cuda gpu clean suite
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -101,6 +101,9 @@ portable: $(READY)  ## exported models in OpenVINO, tract and onnxruntime-web, a
 
 web: $(READY)  ## a page that runs exported models in the browser (ARGS=--check: in headless Chromium, against eager)
 	$(BIN)/python -m examples.web $(ARGS)
+
+libraries: $(READY)  ## ultralytics, diffusers and others, as docs/libraries.md uses them (ARGS=--bounded)
+	$(BIN)/python -m tests.libraries $(ARGS)
 
 fuzz: $(READY)  ## random programs of the specs' own samples, through every front door (ARGS='--count 1000')
 	$(BIN)/python -m tests.fuzz --jobs $(JOBS) $(ARGS)

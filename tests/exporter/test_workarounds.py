@@ -46,6 +46,11 @@ class TensorOfTensors(torch.nn.Module):
         return torch.tensor([[x.max(), 1], [x.min(), 2.5]]) + torch.tensor([1.0, 2.0])
 
 
+class DividedBySize(torch.nn.Module):
+    def forward(self, x):
+        return x / torch._shape_as_tensor(x)[1:].max().to(x.dtype)
+
+
 class DeepCopies(torch.nn.Module):
     def forward(self, x):
         y = copy.deepcopy(x)
@@ -140,6 +145,12 @@ def test_distributions_with_their_default_checks(strict) -> None:
 def test_a_tensor_made_of_tensors() -> None:
     x = torch.rand(4)
     check_patch(TensorOfTensors(), (x,), [(-x,)], "tensor of tensors")
+
+
+def test_sizes_as_a_tensor() -> None:
+    shapes = {"x": {0: Dim("rows"), 1: Dim("columns")}}
+    more = [(torch.rand(2, 7, 3),)]
+    check_patch(DividedBySize(), (torch.rand(5, 4, 3),), more, "shape as tensor", shapes)
 
 
 def test_a_deep_copy_in_forward() -> None:

@@ -1,4 +1,4 @@
-"""A virtual environment, reused between runs, with the wheel of this checkout."""
+"""Virtual environments, reused between runs: with the wheel of this checkout, or beside ours."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +90,36 @@ def install(folder: Path, interpreter: str, wheel: Path, pins: Sequence[str] = (
     _run([*pip, "--force-reinstall", "--no-deps", wheel])
     stamp.touch()
     return inspect(python)
+
+
+def install_beside(folder: Path, packages: Sequence[str]) -> Path:
+    """Install packages in an environment that also has those of the current one.
+
+    The environment's own packages are found first; dependencies are not installed.
+
+    Args:
+        folder: the environment, created unless exactly these packages are installed there.
+        packages: requirements with versions.
+
+    Returns:
+        The interpreter of the environment.
+    """
+    python = folder / "bin" / "python"
+    stamp = folder / ".installed"
+    base = sysconfig.get_path("purelib")
+    content = "\n".join((sys.executable, sys.version, base, *packages))
+    if not stamp.exists() or stamp.read_text() != content:
+        shutil.rmtree(folder, ignore_errors=True)
+        _run([sys.executable, "-m", "venv", folder])
+        query = "import sysconfig; print(sysconfig.get_path('purelib'))"
+        target = subprocess.run([python, "-c", query], check=True, capture_output=True, text=True)
+        # a .pth file may run code: addsitedir also reads the .pth files of editable installs
+        line = f"import site; site.addsitedir({base!r})\n"
+        Path(target.stdout.strip(), "base.pth").write_text(line)
+        pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
+        _run([*pip, "--no-deps", "--ignore-installed", *packages])
+        stamp.write_text(content)
+    return python
 
 
 def inspect(python: Path) -> Environment:

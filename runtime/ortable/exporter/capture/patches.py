@@ -153,6 +153,17 @@ def _number_type(value: Any) -> torch.dtype:
     return torch.int64
 
 
+def _make_shape_as_tensor(original: Any) -> Any:
+    """Stack the sizes; torch's function writes into memory, which a fake tensor has not."""
+
+    def shape_as_tensor(self: torch.Tensor) -> torch.Tensor:
+        if not isinstance(self, FakeTensor) or not self.dim():
+            return original(self)
+        return torch.stack([torch.scalar_tensor(size, dtype=torch.int64) for size in self.shape])
+
+    return shape_as_tensor
+
+
 def _make_deepcopy(original: Any) -> Any:
     """Clone a fake tensor; copy.deepcopy reads its storage."""
 
@@ -389,6 +400,12 @@ PATCHES: tuple[Patch, ...] = (
         "torch",
         "torch.tensor([a, b]) of 0-d tensors, with strict=False",
         _patch_function("tensor of tensors", torch, "tensor", _make_tensor),
+    ),
+    Patch(
+        "shape as tensor",
+        "torch",
+        "torch._shape_as_tensor, with strict=False",
+        _patch_function("shape as tensor", torch, "_shape_as_tensor", _make_shape_as_tensor),
     ),
     Patch(
         "deepcopy",
