@@ -23,7 +23,7 @@ PACKAGES: dict[str, list[str]] = yaml.safe_load(
     (Path(__file__).parent / "libraries.yaml").read_text()
 )
 BOUNDED = 2
-LIMIT_S = 600
+LIMIT_S = 900
 
 
 def parse(arguments: Sequence[str] | None = None) -> list[str]:

@@ -1,7 +1,7 @@
 """What the sections of docs/libraries.md read, and the comparison of what they compute.
 
-`prepare_SECTION` writes models with random weights into the current folder. `check_SECTION` compares
-after each block of code of the section: it gets the index of the block and the names of the page.
+`prepare_SECTION` writes models with random weights into the current folder. `check_SECTION` runs
+after each block of the section's code: it gets the index of the block and the names of the page.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def assert_equal(result: Any, expected: Any, **tolerance: float) -> None:
         if isinstance(leaf, str):
             assert leaf == expected_leaf
         else:
-            torch.testing.assert_close(leaf, expected_leaf, **{"rtol": 1e-4, "atol": 1e-5, **tolerance})
+            torch.testing.assert_close(
+                leaf, expected_leaf, **{"rtol": 1e-4, "atol": 1e-5, **tolerance}
+            )
 
 
 def assert_program_equal(program: Any, module: torch.nn.Module, *sizes: tuple[int, ...]) -> None:
@@ -53,10 +55,12 @@ def prepare_ultralytics() -> None:
     for name in ("yolo26n", "yolo11n"):
         yolo = YOLO(f"{name}.yaml")
         for module in yolo.model.modules():
-            if isinstance(module, torch.nn.Conv2d):
-                torch.nn.init.kaiming_normal_(module.weight)
-                if module.out_channels == 80:  # scores between 0 and 1, with few ties
-                    torch.nn.init.normal_(module.weight, std=0.5)
+            if isinstance(module, torch.nn.BatchNorm2d):
+                module.momentum = None  # the statistics of all batches
+            elif getattr(module, "out_channels", None) == 80 and module.bias is not None:
+                torch.nn.init.normal_(module.weight, std=0.0125)  # scores with few ties
+                torch.nn.init.constant_(module.bias, -1)
+        yolo.model.train()(torch.rand(8, 3, 64, 96))
         yolo.save(f"{name}.pt")
     picture = Image.effect_noise((64, 64), 90).convert("RGB")
     ImageDraw.Draw(picture).rectangle((10, 20, 40, 50), fill="orange")
@@ -69,8 +73,9 @@ def check_ultralytics(block: int, page: SimpleNamespace) -> None:
         assert (module(torch.rand(1, 3, 64, 96))[..., 4] > 0).sum() > 10, "boxes to compare"
         assert_program_equal(page.suppressed, module, (1, 3, 64, 96), (3, 3, 96, 160))
         return
-    import ortable
     from ultralytics import YOLO
+
+    import ortable
 
     eager = YOLO("yolo26n.pt")  # nms=False selects the head without NMS
     expected = eager("picture.png", imgsz=64, conf=0.01, nms=False)[0].boxes
@@ -95,25 +100,30 @@ def check_ultralytics(block: int, page: SimpleNamespace) -> None:
 
 
 def prepare_diffusers() -> None:
-    from diffusers import AutoencoderKL, DDIMScheduler, StableDiffusionPipeline, UNet2DConditionModel
+    from diffusers import (
+        AutoencoderKL,
+        DDIMScheduler,
+        StableDiffusionPipeline,
+        UNet2DConditionModel,
+    )
     from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 
     vocabulary = [*string.ascii_lowercase, *(f"{letter}</w>" for letter in string.ascii_lowercase)]
     vocabulary += ["<|startoftext|>", "<|endoftext|>"]
     words = {word: index for index, word in enumerate(vocabulary)}
-    small = {"block_out_channels": (32, 64), "layers_per_block": 1, "norm_num_groups": 8}
+    small = {"layers_per_block": 1, "norm_num_groups": 8}
     text = CLIPTextConfig(
         vocab_size=len(words), hidden_size=32, intermediate_size=64, num_hidden_layers=2,
         num_attention_heads=4, bos_token_id=52, eos_token_id=53, pad_token_id=53,
     )  # fmt: skip
     unet = UNet2DConditionModel(
-        sample_size=16, cross_attention_dim=32, **small,
-        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
-        up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
+        sample_size=16, cross_attention_dim=32, block_out_channels=(32,), **small,
+        down_block_types=("CrossAttnDownBlock2D",), up_block_types=("CrossAttnUpBlock2D",),
     )  # fmt: skip
     vae = AutoencoderKL(
-        down_block_types=["DownEncoderBlock2D"] * 2, up_block_types=["UpDecoderBlock2D"] * 2, **small
-    )
+        down_block_types=["DownEncoderBlock2D"] * 2, up_block_types=["UpDecoderBlock2D"] * 2,
+        block_out_channels=[16, 16], **small,
+    )  # fmt: skip
     StableDiffusionPipeline(
         vae=vae, unet=unet, scheduler=DDIMScheduler(), text_encoder=CLIPTextModel(text),
         tokenizer=CLIPTokenizer(words, merges=[], model_max_length=77),
@@ -212,24 +222,29 @@ def check_timm(block: int, page: SimpleNamespace) -> None:
 
 
 def check_lightning(block: int, page: SimpleNamespace) -> None:
-    losses: dict[bool, list[float]] = {True: [], False: []}
-    for compiled in losses:
-
-        class Recorded(page.Regression):
-            def training_step(self, batch: Any, index: int) -> torch.Tensor:
-                loss = super().training_step(batch, index)
-                losses[compiled].append(loss.item())
-                return loss
-
-        torch.manual_seed(0)
-        module = Recorded()
-        if compiled:
-            module.compile(backend="ortable")
-        page.fit(module, page.data)
-    assert len(losses[True]) == 12
-    assert_equal(losses[True], losses[False])
+    losses, compiled_losses = _fit_recorded(page, False), _fit_recorded(page, True)
+    assert len(losses) == 12
+    assert_equal(compiled_losses, losses)
     assert page.loss.isfinite()
     assert_program_equal(page.program, page.module, (1, 8), (5, 8))
+
+
+def _fit_recorded(page: SimpleNamespace, compiled: bool) -> list[float]:
+    """Return the losses of all steps of a fit."""
+    losses = []
+
+    class Recorded(page.Regression):
+        def training_step(self, batch: Any, index: int) -> torch.Tensor:
+            loss = super().training_step(batch, index)
+            losses.append(loss.item())
+            return loss
+
+    torch.manual_seed(0)
+    module = Recorded()
+    if compiled:
+        module.compile(backend="ortable")
+    page.fit(module, page.data)
+    return losses
 
 
 def check_mlflow(block: int, page: SimpleNamespace) -> None:

@@ -9,7 +9,8 @@ from .__main__ import BOUNDED, PACKAGES, ROOT, select_names
 from .sections import PAGE, read_sections
 
 SECTIONS = read_sections()
-PINS = [*(ROOT / "constraints.txt").read_text().split(), *sum(PACKAGES.values(), [])]
+PINS = [pin for pins in PACKAGES.values() for pin in pins]
+PINS += (ROOT / "constraints.txt").read_text().split()
 
 
 def test_every_section_has_packages_and_code() -> None:
