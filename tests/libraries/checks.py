@@ -58,7 +58,7 @@ def prepare_ultralytics() -> None:
             if isinstance(module, torch.nn.BatchNorm2d):
                 module.momentum = None  # the statistics of all batches
             elif getattr(module, "out_channels", None) == 80 and module.bias is not None:
-                torch.nn.init.normal_(module.weight, std=0.0125)  # scores with few ties
+                torch.nn.init.normal_(module.weight, std=0.0025)  # scores with few ties
                 torch.nn.init.constant_(module.bias, -1)
         yolo.model.train()(torch.rand(8, 3, 64, 96))
         yolo.save(f"{name}.pt")
