@@ -36,12 +36,14 @@ def assert_equal(result: Any, expected: Any, **tolerance: float) -> None:
             )
 
 
-def assert_program_equal(program: Any, module: torch.nn.Module, *sizes: tuple[int, ...]) -> None:
+def assert_program_equal(
+    program: Any, module: torch.nn.Module, *sizes: tuple[int, ...], **tolerance: float
+) -> None:
     """Compare what a program or a compiled module computes with the module, at several sizes."""
     for size in sizes:
         x = torch.rand(size)
         with torch.no_grad():
-            assert_equal(program(x), module(x))
+            assert_equal(program(x), module(x), **tolerance)
 
 
 # -- ultralytics
@@ -71,7 +73,9 @@ def check_ultralytics(block: int, page: SimpleNamespace) -> None:
     if block == 1:
         module = page.NMSModel(page.old, page.settings)
         assert (module(torch.rand(1, 3, 64, 96))[..., 4] > 0).sum() > 10, "boxes to compare"
-        assert_program_equal(page.suppressed, module, (1, 3, 64, 96), (3, 3, 96, 160))
+        sizes = ((1, 3, 64, 96), (3, 3, 96, 160))
+        # corners of boxes, in pixels: the difference of two numbers near 100 may be near 0
+        assert_program_equal(page.suppressed, module, *sizes, atol=2e-3)
         return
     from ultralytics import YOLO
 
