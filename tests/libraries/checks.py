@@ -36,14 +36,12 @@ def assert_equal(result: Any, expected: Any, **tolerance: float) -> None:
             )
 
 
-def assert_program_equal(
-    program: Any, module: torch.nn.Module, *sizes: tuple[int, ...], **tolerance: float
-) -> None:
+def assert_program_equal(program: Any, module: torch.nn.Module, *sizes: tuple[int, ...]) -> None:
     """Compare what a program or a compiled module computes with the module, at several sizes."""
     for size in sizes:
         x = torch.rand(size)
         with torch.no_grad():
-            assert_equal(program(x), module(x), **tolerance)
+            assert_equal(program(x), module(x))
 
 
 # -- ultralytics
@@ -73,9 +71,15 @@ def check_ultralytics(block: int, page: SimpleNamespace) -> None:
     if block == 1:
         module = page.NMSModel(page.old, page.settings)
         assert (module(torch.rand(1, 3, 64, 96))[..., 4] > 0).sum() > 10, "boxes to compare"
-        sizes = ((1, 3, 64, 96), (3, 3, 96, 160))
-        # corners of boxes, in pixels: the difference of two numbers near 100 may be near 0
-        assert_program_equal(page.suppressed, module, *sizes, atol=2e-3)
+        with torch.no_grad():
+            for size in ((1, 3, 64, 96), (3, 3, 96, 160)):
+                x = torch.rand(size)
+                result, expected = page.suppressed(x), module(x)
+                assert_equal(result[..., 4], expected[..., 4], atol=1e-4)
+                # Rows of nearly equal scores may change places: eager's own float32 is up to 0.16
+                # pixels and 1e-4 of a score from float64 with these weights.
+                distances = (result[:, :, None] - expected[:, None]).abs().amax(-1)
+                assert distances.amin(1).max() < 0.02 and distances.amin(2).max() < 0.02
         return
     from ultralytics import YOLO
 
