@@ -73,12 +73,13 @@ def _duplicates_weight(graph: Graph, node: Node) -> bool:
         return False
     if node.key in KEEPS_WEIGHTS:
         return True
-    # a QuantizeLinear of a float weight has a small zero point of 8 bits
-    largest = max(_bytes_of(graph, name) for name in graph.initializers_dict.keys() & node.inputs)
     for name in node.inputs:
         value = graph.initializers_dict.get(name)
         dtype = None if value is None else initializers.dtype_of(value)
         if dtype in _QUANTIZED:
+            # a QuantizeLinear of a float weight has a small zero point of 8 bits
+            weights = graph.initializers_dict.keys() & node.inputs
+            largest = max(_bytes_of(graph, weight) for weight in weights)
             sizes = [_bytes_of(graph, output) for output in node.outputs]
             is_shared = len(graph.uses(name)) > 1
             return initializers.size_of(value) > 1 and any(
