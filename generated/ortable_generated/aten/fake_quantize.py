@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 from ortable.dispatch import DataCheck
 from ortable.dtypes import boolean, float32, int16, int32, int8, uint16, uint8
 from ortable.errors import UnsupportedCase
-from ortable.lowerings.quantize import codes_dtype_of, fake_quantized, one_scale, through_codes
+from ortable.lowerings.quantize import codes_dtype_of, fake_quantized, through_codes
 from ortable.prelude.facts import axis_of, dtype_of, is_float, is_int, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import opmath_dtype
-from ortable.prelude.quantized import fits
+from ortable.prelude.quantized import fits, one_scale
 from ortable.prelude.shapes import along_axis
 from ortable.prelude.values import cast, const, reshape_to
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortable.dtypes import float32, float64, int16, int32, int64, int8, uint16, uint8
-from ortable.lowerings.quantize import codes_of, has_codes, one_scale, within
+from ortable.lowerings.quantize import codes_of, has_codes, within
 from ortable.prelude.facts import axis_of, dtype_of, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.promotion import common_dtype, opmath_dtype
-from ortable.prelude.quantized import fits, zero_codes
+from ortable.prelude.quantized import fits, one_scale, zero_codes
 from ortable.prelude.shapes import along_axis
 from ortable.prelude.values import cast, cast_all, const, reshape_to
 from ortable_generated.aten.cast import aten__to_copy, complex_aten__to_copy, rule_aten__to_copy

@@ -46,7 +46,6 @@ __all__ = [
     "has_scale_per_group",
     "is_dequantized",
     "known_as",
-    "one_scale",
     "rows_of",
     "through_codes",
     "within",
@@ -122,15 +121,6 @@ def codes_dtype_of(low: Int, high: Int) -> Dtype:
         if dtype_min(dtype) <= low and high <= dtype_max(dtype):
             return dtype
     return dtypes.int32
-
-
-def one_scale(graph: Graph, scale: Result) -> Result:
-    """Return a scale of one element as 0-d float32.
-
-    If the scale is the result of a Cast from float32 to float64, the input of the Cast is used.
-    """
-    source = source_before_cast(graph, scale)
-    return cast(graph, reshape_to(graph, source, []), dtypes.float32)
 
 
 def within(graph: Graph, codes: Result, low: Int, high: Int) -> Result:

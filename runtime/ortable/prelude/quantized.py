@@ -16,6 +16,7 @@ from .values import cast, reshape_to
 
 __all__ = [
     "fits",
+    "one_scale",
     "zero_codes",
 ]
 
@@ -71,6 +72,15 @@ def zero_codes(
         return graph.make_initializer("", codes if shape is None else codes.reshape(shape))
     result = cast(graph, source_before_cast(graph, zero), dtype)
     return result if shape is None else reshape_to(graph, result, shape)
+
+
+def one_scale(graph: Graph, scale: Result) -> Result:
+    """Return a scale of one element as 0-d float32.
+
+    If the scale is the result of a Cast from float32 to float64, the input of the Cast is used.
+    """
+    source = source_before_cast(graph, scale)
+    return cast(graph, reshape_to(graph, source, []), dtypes.float32)
 
 
 def source_before_cast(graph: Graph, name: str) -> str:
