@@ -406,10 +406,10 @@ def _cache_preparation() -> Iterator[list[Any]]:
             cache[key] = program, programs[-1]  # a reference to the program keeps its id unique
         return cache[key][1]
 
-    def cached_guards(program: Any, shapes: Any) -> Any:
-        key = id(program), str(shapes)
+    def cached_guards(program: Any, shapes: Any, assumptions: Any = ()) -> Any:
+        key = id(program), str((shapes, assumptions))
         if key not in cache:
-            cache[key] = program, find_guards(program, shapes)
+            cache[key] = program, find_guards(program, shapes, assumptions)
         return list(cache[key][1])
 
     functionalize.decompose_program, capture.find_guards = cached_decompose, cached_guards
