@@ -19,7 +19,7 @@ import numpy, onnx, onnxruntime, torch
 import torch._dynamo, torch._inductor.compile_fx
 sys.modules["fcntl"] = None
 del os.fork, os.register_at_fork
-runpy.run_path(sys.argv[1], run_name="__main__")
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
 """
 SMOKE = str(EXAMPLES / "smoke.py")
 _FOLDERS = [str(Path(path).resolve()) for path in sys.path if path]

@@ -87,6 +87,42 @@ def test_an_observer_that_is_on_is_refused() -> None:
     torch.testing.assert_close(network.state_dict(), before)
 
 
+def test_arguments_of_an_observer_may_be_given_by_name() -> None:
+    class ByName(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fake = observers.fused_per_channel_wt_fake_quant_range_neg_127_to_127()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            fake = self.fake
+            flags = (fake.observer_enabled, fake.fake_quant_enabled)
+            ranges = (fake.activation_post_process.min_val, fake.activation_post_process.max_val)
+            return torch.fused_moving_avg_obs_fake_quant(
+                x, *flags, *ranges, fake.scale, fake.zero_point, 0.01,
+                quant_min=-127, quant_max=127, ch_axis=0, per_row_fake_quant=True,
+                symmetric_quant=True,
+            )  # fmt: skip
+
+    module, x = ByName(), torch.randn(3, 4)
+    module.fake(x)
+    module.apply(observers.disable_observer)
+    program = ortable.export(module, (x,))
+    torch.testing.assert_close(program(x), module(x))
+    assert program(x).ne(x).any()
+
+
+def test_scales_that_are_older_than_the_ranges_are_refused() -> None:
+    network = make_trained(observe=True)
+    network.apply(observers.disable_fake_quant)
+    network(torch.randn(2, 3, 6, 6) * 9)  # torch computes no scales while it only observes
+    network.apply(observers.enable_fake_quant).apply(observers.disable_observer)
+    x = torch.randn(2, 3, 6, 6)
+    with pytest.raises(ExportError, match="older than its observed ranges"):
+        ortable.export(network, (x,))
+    expected = network(x)
+    torch.testing.assert_close(ortable.export(network, (x,))(x), expected)
+
+
 class Direct(nn.Module):
     def __init__(self, low: int, high: int, zero: int, scale: float = 0.05) -> None:
         super().__init__()

@@ -162,6 +162,9 @@ def test_containers_and_variadic_parameters() -> None:
     }
     _, inputs = exported(Rest(), (x, y, z), variadic, {"foo": foo})
     assert [shape[0] for shape in inputs] == ["x", "y", 6, "foo"]
+    only = {key: variadic[key] for key in ("*args", "**kwargs")}
+    _, inputs = exported(Rest(), (x, y, z), only, {"foo": foo})
+    assert [shape[0] for shape in inputs] == [4, "y", 6, "foo"]
 
 
 def test_assumptions_decide_branches_and_are_checked() -> None:

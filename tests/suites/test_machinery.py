@@ -139,7 +139,9 @@ def test_extremes_are_those_of_the_dtype():
     assert extreme_check.check_case("aten::floor_divide/int8").outcome == "exact"
 
 
-@pytest.mark.parametrize("name", ["upsample_nearest2d.vec", "multilabel_margin_loss_forward"])
+@pytest.mark.parametrize(
+    "name", ["upsample_nearest2d.vec", "multilabel_margin_loss_forward", "multi_margin_loss"]
+)
 def test_a_decomposition_that_differs_is_found(name):
     def check_decomposed():
         decomposition_check.preserve_operators = contextlib.nullcontext

@@ -362,3 +362,10 @@ def find_converter(
     """Return the converter of an operator from the dispatcher, if there is one, or the tables."""
     native = tables.converters.get(name) or tables.hops.get(name)
     return dispatcher.find(name, target, native) if dispatcher is not None else native
+
+
+def arguments_by_name(node: Node) -> dict[str, Any]:
+    """Return the arguments of a call of an overload by name, without those that are left out."""
+    target: Any = node.target
+    names = [argument.name for argument in target._schema.arguments]
+    return {**dict(zip(names, node.args, strict=False)), **node.kwargs}

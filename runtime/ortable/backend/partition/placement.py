@@ -13,7 +13,7 @@ from ortable.backend.lower.aot_graph import AotGraph, writes_argument
 from ortable.backend.roles import Placement
 from ortable.compat.torch import HigherOrderOperator, OpOverload, OpOverloadPacket
 from ortable.interpreter.assertions import has_inner_assertions
-from ortable.interpreter.calls import operator_key
+from ortable.interpreter.calls import arguments_by_name, operator_key
 from ortable.interpreter.diagnostics.origin import source_line
 from ortable.interpreter.diagnostics.unsupported import draft_entry
 from ortable.interpreter.operator_cost import find_cost_ratio, is_costly_somewhere
@@ -55,11 +55,9 @@ def _is_nonoverlapping_conv(node: Node) -> bool:
 
     Its stride is its kernel, as in the patch embedding of a vision transformer.
     """
-    target = node.target
-    if not isinstance(target, OpOverload):
+    if not isinstance(node.target, OpOverload):
         return False
-    names = [argument.name for argument in target._schema.arguments]
-    call: dict[str, Any] = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    call = arguments_by_name(node)
     if not {"input", "weight", "stride", "padding", "dilation", "groups"} <= call.keys():
         return False
     kernel, sizes = (list(call[name].meta["val"].shape[2:]) for name in ("weight", "input"))

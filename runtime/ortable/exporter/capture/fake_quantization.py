@@ -7,9 +7,9 @@ dequantizes. functionalize.py replaces it, so that ONNX gets QuantizeLinear and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.export import ExportedProgram
@@ -19,6 +19,7 @@ from ortable.compat.scoped_patch import apply_or_undo, restore_on_exit
 from ortable.compat.torch import fake_rules
 from ortable.errors import ExportError
 from ortable.exporter.frontend.export_request import Undo
+from ortable.interpreter.calls import arguments_by_name
 
 _aten = torch.ops.aten
 _OBSERVER = _aten.fused_moving_avg_obs_fake_quant.default
@@ -43,8 +44,12 @@ def replace_observers(program: ExportedProgram) -> Iterator[None]:
     with restore_on_exit(undo), restore_on_exit(patch_fake_rules()):
         for node in observers:
             changed.append((node, node.target, node.args, node.kwargs))
-            if not _is_on(program, node, 1, "observer_enabled"):
-                _replace_observer(node, _is_on(program, node, 2, "fake_quant_enabled"))
+            arguments = arguments_by_name(node)
+            if not _read_buffer(program, node, arguments["observer_on"]).any():
+                is_on = bool(_read_buffer(program, node, arguments["fake_quant_on"]).any())
+                if is_on:
+                    _check_scales(program, node, arguments)
+                _replace_observer(node, arguments, is_on)
                 continue
             raise ExportError(
                 f"an observer of quantization-aware training is on (node '{node.name}'): a call of "
@@ -60,26 +65,50 @@ def _find_observers(graph_module: GraphModule) -> Iterator[Node]:
             yield from module.graph.find_nodes(op="call_function", target=_OBSERVER)
 
 
-def _is_on(program: ExportedProgram, node: Node, index: int, flag: str) -> bool:
-    """Return the value of a flag, an argument of the operator that is a buffer of the model."""
-    name = getattr(node.args[index], "name", "")
+def _read_buffer(program: ExportedProgram, node: Node, argument: Any) -> torch.Tensor:
+    """Return the value of an argument of an observer that is a buffer of the model."""
+    name = getattr(argument, "name", "")
     buffers = {**program.state_dict, **program.constants}
     value = buffers.get(program.graph_signature.inputs_to_buffers.get(name, ""))
     if value is None:
-        raise ExportError(f"'{flag}' of node '{node.name}' is no buffer of the model")
-    return bool(value.any())
+        raise ExportError(f"'{name}', an argument of node '{node.name}', is no buffer of the model")
+    return cast(torch.Tensor, value)
 
 
-def _replace_observer(node: Node, fake_quantizes: bool) -> None:
-    x, _, _, _, _, scale, zero_point, _, low, high, axis, per_channel, *_ = [*node.args, False]
+def _check_scales(program: ExportedProgram, node: Node, arguments: Mapping[str, Any]) -> None:
+    """Raise ExportError unless scales and zero points are those of the observed ranges.
+
+    torch's operator computes them from the ranges in each call, also where the observer is off.
+    """
+    current = {
+        argument.name: _read_buffer(program, node, arguments[argument.name]).clone()
+        for argument in _OBSERVER._schema.arguments[1:]
+        if isinstance(arguments.get(argument.name), Node)
+    }
+    old_values = {name: current[name].clone() for name in ("scale", "zero_point")}
+    axis = arguments["ch_axis"] if arguments.get("per_row_fake_quant", False) else 0
+    scale = current["scale"]
+    values = torch.zeros([*[1] * axis, scale.numel(), 1], device=scale.device)
+    _OBSERVER(**{**arguments, "self": values, **current})
+    if not all(torch.equal(current[name], old) for name, old in old_values.items()):
+        raise ExportError(
+            f"the scales of node '{node.name}' are older than its observed ranges, and torch "
+            "computes them again in the next call: call the model once, then export it"
+        )
+
+
+def _replace_observer(node: Node, arguments: Mapping[str, Any], fake_quantizes: bool) -> None:
+    x, bounds = arguments["self"], (arguments["quant_min"], arguments["quant_max"])
+    scales = (arguments["scale"], arguments["zero_point"])
     if not fake_quantizes:
         node.target, node.args = _aten.alias.default, (x,)
-    elif per_channel:
+    elif arguments.get("per_row_fake_quant", False):
         node.target = _aten.fake_quantize_per_channel_affine.default
-        node.args = (x, scale, zero_point, axis, low, high)
+        node.args = (x, *scales, arguments["ch_axis"], *bounds)
     else:
         node.target = _aten.fake_quantize_per_tensor_affine.tensor_qparams
-        node.args = (x, scale, zero_point, low, high)
+        node.args = (x, *scales, *bounds)
+    node.kwargs = {}
 
 
 def patch_fake_rules() -> Undo:

@@ -38,6 +38,7 @@ from ortable.errors import ExportError
 from ortable.exporter.dispatchers.dispatcher import direct_converter, find_user_converter
 from ortable.exporter.frontend.export_request import ExportOptions
 from ortable.exporter.frontend.module_calls import AUTOCAST
+from ortable.interpreter.calls import arguments_by_name
 from ortable.interpreter.control_flow import find_call_layout
 from ortable.interpreter.modules import find_attribute
 from ortable.interpreter.mutation import first_write, write_reason
@@ -113,7 +114,7 @@ def expose_aliases(graph_module: GraphModule) -> Iterator[None]:
                 changed.append((node, target, node.args, node.kwargs))
                 node.target = _find_overload(visible_name)
             elif _is_identity(node):
-                source = _arguments_by_name(node)["input"]
+                source = arguments_by_name(node)["input"]
                 for user in list(node.users):
                     changed.append((user, user.target, user.args, user.kwargs))
                     user.replace_input_with(node, source)
@@ -125,7 +126,7 @@ def _is_identity(node: Node) -> bool:
     target: Any = node.target
     if target.name() not in traits.IDENTITY_IN_EVAL:
         return False
-    arguments = _arguments_by_name(node)
+    arguments = arguments_by_name(node)
     return arguments.get("train") is False or arguments.get("p") == 0
 
 
@@ -134,13 +135,6 @@ def _find_overload(name: str) -> Any:
     namespace, _, qualified_name = name.partition("::")
     packet, _, overload = qualified_name.partition(".")
     return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
-
-
-def _arguments_by_name(node: Node) -> dict[str, Any]:
-    """Return the arguments of a call by name."""
-    target: Any = node.target
-    names = [argument.name for argument in target._schema.arguments]
-    return {**dict(zip(names, node.args, strict=False)), **node.kwargs}
 
 
 def _returns_input_memory(node: Node) -> bool:

@@ -48,7 +48,7 @@ def resolve_dynamic_shapes(
         )
     spec = dynamic_shapes if attached is None else attached
     if _spec_kind(spec) in ("ParamsSpec", "ShapesSpec") or (
-        isinstance(spec, Mapping) and any(_spec_kind(entry) for entry in spec.values())
+        isinstance(spec, dict) and _contains_spec(spec)
     ):
         return _convert_shapes_spec(spec, module, args, kwargs)
     if not isinstance(spec, (shapes.ShapesCollection, shapes.AdditionalInputs)):
@@ -65,6 +65,15 @@ def _spec_kind(value: Any) -> str:
     is_variable = isinstance(value, torch.SymInt)  # IntVar, ShapeVar, and expressions of them
     is_spec = type(value).__module__ == _MODULE
     return type(value).__name__ if is_variable or is_spec else ""
+
+
+def _contains_spec(entry: Any) -> bool:
+    """Whether a nest of dicts and lists contains a specification of torch's."""
+    if _spec_kind(entry):
+        return True
+    children = _list_children(entry)
+    parts = children.values() if isinstance(children, dict) else children or ()
+    return any(map(_contains_spec, parts))
 
 
 def _convert_shapes_spec(
