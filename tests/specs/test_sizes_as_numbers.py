@@ -27,7 +27,7 @@ from ortablegen.aten.model import OpEntry
 from ortablegen.aten.samples import parse_sample
 from tests.rotation import rotation_seed
 
-from .test_cases import ENTRIES
+from .test_cases import ENTRIES, why_absent
 
 NUMBERS = ("Scalar", "float", "int", "SymInt")
 SIZE = 3  # of the example
@@ -168,13 +168,10 @@ def _difference(expected: Any, result: Any) -> str:
 
 
 def available_entries() -> Iterator[OpEntry]:
-    """Yield the entries of this torch that are deterministic."""
+    """Yield the entries of this torch and its packages that are deterministic."""
     for entry in ENTRIES.values():
-        if isinstance(entry, OpEntry) and not entry.schema.is_mutable:
-            try:
-                target = harness.overload_of(entry.schema)
-            except AttributeError:  # a library's operator, or a newer torch's
-                continue
+        if isinstance(entry, OpEntry) and not entry.schema.is_mutable and why_absent(entry) is None:
+            target = harness.overload_of(entry.schema)
             random = torch.Tag.nondeterministic_seeded in target.tags
             if not random and target.name() not in UNINITIALIZED:
                 yield entry

@@ -65,7 +65,13 @@ def pad_packed(
     padding_value: float,
     total_length: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the padded sequences, with ``total_length`` steps, and their lengths."""
+    """Return the padded sequences, with ``total_length`` steps, and their lengths.
+
+    Raises:
+        ValueError: ``batch`` is not the number of sequences, which are the rows of the first step.
+    """
+    if batch != batch_sizes[0]:
+        raise ValueError(f"a batch of {batch}, but {int(batch_sizes[0])} sequences are packed")
     results: tuple[torch.Tensor, torch.Tensor]
     results = torch.ops.aten._pad_packed_sequence(
         data, batch_sizes, batch_first, padding_value, total_length
