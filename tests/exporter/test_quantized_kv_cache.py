@@ -73,7 +73,7 @@ def exporter(tmp_path_factory: pytest.TempPathFactory) -> Exporter:
         model = build(name)
         folder = tmp_path_factory.mktemp("coded") / name
         return model, ortable.export_language_model(
-            model, folder, cache="int8", loop="greedy", context_length=length_of(name)
+            model, folder, cache="int8", loop="greedy", logits="all", context_length=length_of(name)
         )
 
     return export_model

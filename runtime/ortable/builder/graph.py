@@ -21,6 +21,7 @@ from ortable.passes.pipeline import MAX_FOLDED_BYTES, PassOptions, run_passes
 if TYPE_CHECKING:
     from torch.fx import GraphModule
 
+    from ortable import dims
     from ortable.ir.context import ConversionRecord
 
 
@@ -189,7 +190,7 @@ class GraphBuilder(Graph):
         graph: Graph,
         graph_module: GraphModule,
         operands: Sequence[Any],
-        rename: Mapping[str, str] | None = None,
+        rename: dims.Names | None = None,
     ) -> list[Any]:
         """Convert a torch graph nested in the converted one into ``graph`` and return its results.
 

@@ -19,7 +19,7 @@ from .expression import (
     min_of,
 )
 from .float_recipes import Recipe, recipe_of
-from .symints import from_torch
+from .symints import Names, from_torch
 from .traverse import (
     Factor,
     always_equal,
@@ -34,6 +34,7 @@ from .traverse import (
 __all__ = [
     "Dim",
     "Factor",
+    "Names",
     "Recipe",
     "Shape",
     "SymDim",

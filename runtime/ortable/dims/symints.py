@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from ortable.errors import BuilderError
@@ -34,15 +34,17 @@ from .traverse import free_symbols, map_atoms, product_of
 # plain cache is for expressions without a ShapeEnv.
 _env_caches: WeakKeyDictionary[Any, dict[Any, Dim]] = WeakKeyDictionary()
 _plain_cache: dict[Any, Dim] = {}
-_rename_cache: dict[tuple[Dim, tuple[tuple[str, str], ...]], Dim] = {}
+Names: TypeAlias = Mapping[str, str | SymDim]  # new names, or expressions, of symbols
+_rename_cache: dict[tuple[Dim, tuple[tuple[str, str | SymDim], ...]], Dim] = {}
 
 
-def from_torch(value: Any, rename: Mapping[str, str] | None = None) -> Dim:
+def from_torch(value: Any, rename: Names | None = None) -> Dim:
     """Convert a Python int, a ``torch.SymInt`` or a sympy expression to a dimension.
 
     Args:
         value: the size. An unsupported function becomes an opaque atom with sympy's text.
-        rename: maps torch's symbols to the user's names (``{"s77": "batch"}``).
+        rename: maps torch's symbols to the user's names (``{"s77": "batch"}``), or to expressions
+            of them.
 
     Raises:
         BuilderError: ``value`` is a float, or an expression that is not an integer.
@@ -75,10 +77,11 @@ def from_torch(value: Any, rename: Mapping[str, str] | None = None) -> Dim:
     return renamed
 
 
-def _rename_symbols(dim: Dim, names: dict[str, str]) -> Dim:
+def _rename_symbols(dim: Dim, names: dict[str, str | SymDim]) -> Dim:
     def value_of(atom: Atom) -> Dim:
         if atom.kind == SYMBOL:
-            return make_symbol(names.get(atom.name, atom.name), atom.args[0])
+            name = names.get(atom.name, atom.name)
+            return make_symbol(name, atom.args[0]) if isinstance(name, str) else name
         return make_opaque(
             atom.name, [map_atoms(x, value_of) for x in atom.args[:-1]], atom.args[-1]
         )

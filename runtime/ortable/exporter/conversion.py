@@ -61,6 +61,7 @@ from ortable.exporter.reporting.validate import (
     validate_model,
 )
 from ortable.exporter.signature.dataclass_nodes import unregister_on_exit
+from ortable.exporter.signature.dynamic_shapes import parse_dim_expression
 from ortable.exporter.signature.outputs import (
     choose_input_names,
     choose_output_names,
@@ -290,7 +291,10 @@ def fill_builder(conversion: Conversion) -> None:
     Fills ``initializers``, ``results`` and ``cases`` of the program.
     """
     request, program, builder = conversion.request, conversion.program, conversion.builder
-    builder.rename_dims = program.symbol_names
+    builder.rename_dims = {}
+    for symbol, name in program.symbol_names.items():
+        expression = parse_dim_expression(name)
+        builder.rename_dims[symbol] = name if expression is None else expression
     builder.ctx = replace(builder.ctx, record=request.record)
     inputs = name_inputs(
         [str(node.target) for node in program.onnx_inputs()], conversion.input_names

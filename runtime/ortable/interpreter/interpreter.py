@@ -123,7 +123,7 @@ class DynamoInterpreter:
         self.inputs: list[InputRecord] = []
         self.outputs: list[OutputRecord] = []
         self.graph_module: GraphModule | None = None
-        self.rename: Mapping[str, str] | None = builder.rename_dims or None
+        self.rename: dims.Names | None = builder.rename_dims or None
         self.has_complex = False  # whether any result so far is a ComplexValue
         self._prefix = ""
         self._converters: dict[Any, Converter | None] = {}
@@ -584,7 +584,7 @@ class DynamoInterpreter:
         graph: Graph,
         graph_module: GraphModule,
         operands: Sequence[Any],
-        rename: Mapping[str, str] | None = None,
+        rename: dims.Names | None = None,
     ) -> list[Any]:
         """Convert a call of ``graph_module`` into nodes of ``graph``, without declaring outputs.
 

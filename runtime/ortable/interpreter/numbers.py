@@ -9,7 +9,7 @@ that these represent Python numbers, which have the lowest priority in type prom
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial, reduce
 from typing import Any
 
@@ -198,7 +198,7 @@ def is_only_asserted(node: Node) -> bool:
 
 
 def convert_number(
-    graph: Graph, node: Node, value: Any, args: list[Any], rename: Mapping[str, str] | None
+    graph: Graph, node: Node, value: Any, args: list[Any], rename: dims.Names | None
 ) -> Any:
     """Convert a call of a Python function of numbers with the value ``value`` in metadata.
 
@@ -218,7 +218,7 @@ def convert_number(
 
 
 def convert_integer(
-    graph: Graph, node: Node, value: Any, args: list[Any], rename: Mapping[str, str] | None
+    graph: Graph, node: Node, value: Any, args: list[Any], rename: dims.Names | None
 ) -> Any:
     """Convert a SymInt to a dimension; add nodes if it cannot be computed as a dimension.
 

@@ -51,9 +51,7 @@ def node_value(node: Node) -> Any:
     return meta.get("tensor_meta", UNKNOWN)
 
 
-def convert_argument(
-    value: Any, values: Mapping[Node, Any], rename: Mapping[str, str] | None
-) -> Any:
+def convert_argument(value: Any, values: Mapping[Node, Any], rename: dims.Names | None) -> Any:
     """Convert nodes to their values, dtypes to ONNX types, and SymInts to dimensions.
 
     ``values`` has the converted values of nodes, ``rename`` maps torch's symbols to names of
@@ -83,7 +81,7 @@ def convert_argument(
 
 
 def convert_arguments(
-    node: Node, values: Mapping[Node, Any], rename: Mapping[str, str] | None
+    node: Node, values: Mapping[Node, Any], rename: dims.Names | None
 ) -> tuple[list[Any], dict[str, Any]]:
     """Convert the arguments of a node; ``_`` is appended to keywords of Python such as ``from``."""
     args = [convert_argument(arg, values, rename) for arg in node.args]
@@ -111,7 +109,7 @@ def is_tensor_like(value: Any) -> bool:
     return isinstance(value, torch.Tensor) or (hasattr(value, "dtype") and hasattr(value, "shape"))
 
 
-def tensor_type(value: Any, rename: Mapping[str, str] | None) -> tuple[int, tuple[Any, ...]]:
+def tensor_type(value: Any, rename: dims.Names | None) -> tuple[int, tuple[Any, ...]]:
     """Return the ONNX element type and the shape of a fake tensor; reject quantized tensors."""
     dtype = ELEMENT_TYPES.get(value.dtype)
     if dtype is None:
@@ -146,9 +144,7 @@ def check_weight(tensor: Any) -> None:
             tensor_type(tensor, None)
 
 
-def make_result_spec(
-    graph: Graph, node: Node, value: Any, rename: Mapping[str, str] | None
-) -> ResultSpec:
+def make_result_spec(graph: Graph, node: Node, value: Any, rename: dims.Names | None) -> ResultSpec:
     """Make the result spec of a node from its metadata.
 
     A single result has the name of the FX node, items of a list have that name and their index.
@@ -274,7 +270,7 @@ def used_results(node: Node, count: int) -> list[bool]:
     return used
 
 
-def bind_symint(graph: Graph, value: Any, rename: Mapping[str, str] | None, returned: Any) -> Any:
+def bind_symint(graph: Graph, value: Any, rename: dims.Names | None, returned: Any) -> Any:
     """Convert a SymInt that a node computes (``item()``) to a dimension, and return that.
 
     If ``returned`` is a result, its value is set to the dimension, after a Cast if it is not int64.

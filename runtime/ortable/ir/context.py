@@ -7,7 +7,7 @@ which subgraphs inherit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
@@ -17,6 +17,7 @@ from ortable.errors import BuilderError
 if TYPE_CHECKING:
     from torch.fx import GraphModule
 
+    from ortable import dims
     from ortable.compat.torch import HigherOrderOperator, OpOverload
 
 # The type of graph: `Graph` imports this module, which therefore cannot import `Graph`.
@@ -53,7 +54,7 @@ class ConvertInto(Protocol[G_contra]):
         graph: G_contra,
         graph_module: GraphModule,
         operands: Sequence[Any],
-        rename: Mapping[str, str] | None = None,
+        rename: dims.Names | None = None,
     ) -> list[Any]:
         """Return the values of the graph module's outputs."""
         ...

@@ -21,7 +21,7 @@ class Maker(Protocol):
     """Interface of a graph under construction that `ShapeMaterializer` uses."""
 
     tag: str
-    rename_dims: dict[str, str]
+    rename_dims: dict[str, str | SymDim]
     values: dict[str, ValueInfo]
 
     def has_name(self, name: str) -> bool:

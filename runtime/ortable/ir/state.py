@@ -87,7 +87,9 @@ class GraphState:
         self.outputs: list[ValueInfo] = []
         self.initializers_dict: dict[str, Any] = {}
         self.sparse_initializers: list[Any] = []  # of a model that was read; never edited
-        self.rename_dims: dict[str, str] = {} if parent is None else parent.rename_dims
+        self.rename_dims: dict[str, str | dims.SymDim] = (
+            {} if parent is None else parent.rename_dims
+        )
         # results that represent Python numbers -> dtype that torch gives the number
         self.numbers: dict[str, int] = {} if parent is None else parent.numbers
         self.brief_errors = False  # True while callers catch errors about unknown facts

@@ -17,8 +17,10 @@ from ortable.errors import ExportError, InputError
 # Names of dimensions, as in optimum.
 BATCH, SEQUENCE, PAST = "batch_size", "sequence_length", "past_sequence_length"
 TOTAL = f"{PAST} + {SEQUENCE}"
-# Sizes of the example: torch specializes on 0 and 1. The exported graph also supports 0 and 1.
-_BATCH, _SEQUENCE, _PAST = 2, 3, 4
+# Sizes of the example, for which torch also exports sizes of 0 and 1. One text: ONNX Runtime's
+# attention takes several tokens of several texts only without a past.
+_BATCH, _SEQUENCE, _PAST = 1, 3, 4
+LOGITS_TO_KEEP = "logits_to_keep"  # argument of forward: how many of the last tokens
 # Attributes of transformers' configurations that hold the maximal text length.
 CONTEXT_LENGTH_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 # Architectures whose `generate` recomputes the cache where LongRoPE changes its frequencies.
@@ -41,7 +43,8 @@ class Decoder:
 
     ``takes_position_ids`` tells whether forward takes position_ids. ``cache`` is the name of the
     cache among the arguments and results of forward; transformers 5.24 renamed it.
-    ``has_quantized_cache`` tells whether the cache is a list of quantized tensors.
+    ``has_quantized_cache`` tells whether the cache is a list of quantized tensors, and
+    ``last_logits`` whether the step returns the logits of the last token only.
     """
 
     model: Any
@@ -49,6 +52,7 @@ class Decoder:
     takes_position_ids: bool
     cache: str
     has_quantized_cache: bool = False
+    last_logits: bool = False
 
     def text_inputs(self) -> list[str]:
         """Return the names of the inputs that are not cache tensors."""
@@ -76,6 +80,7 @@ class Decoder:
             **{name: text[name] for name in self.text_inputs()},
             self.cache: self.example_cache(with_past),
             "use_cache": True,
+            **({LOGITS_TO_KEEP: 1} if self.last_logits else {}),
         }
 
     def example_cache(self, with_past: bool = True) -> Any:
@@ -108,6 +113,7 @@ class Decoder:
             **{name: text[name] for name in self.text_inputs()},
             self.cache: self._cache_shapes() if with_past else None,
             "use_cache": None,
+            **({LOGITS_TO_KEEP: None} if self.last_logits else {}),
         }
 
     def _cache_shapes(self) -> Any:
@@ -115,8 +121,10 @@ class Decoder:
         return [sizes] * (2 * len(self.layers)) if self.has_quantized_cache else sizes
 
 
-def make_decoder(model: Any) -> Decoder:
+def make_decoder(model: Any, last_logits: bool = False) -> Decoder:
     """Return the decoder of a causal language model of transformers; runs the model on two tokens.
+
+    ``last_logits`` leaves out the logits of other tokens than the last, if forward can.
 
     Raises InputError if ``model`` is not such a model, is in training mode or has no weights, and
     ExportError if the cache of ``model`` is not keys and values of each layer.
@@ -135,7 +143,13 @@ def make_decoder(model: Any) -> Decoder:
         tokens = torch.zeros(1, 2, dtype=torch.int64, device=model.device)
         output = model(input_ids=tokens, attention_mask=torch.ones_like(tokens), use_cache=True)
     layers = _cache_layers(model, getattr(output, cache_argument, None))
-    return Decoder(model, layers, "position_ids" in parameters, cache_argument)
+    return Decoder(
+        model,
+        layers,
+        "position_ids" in parameters,
+        cache_argument,
+        last_logits=last_logits and LOGITS_TO_KEEP in parameters,
+    )
 
 
 def max_text_length(config: Any) -> int | None:

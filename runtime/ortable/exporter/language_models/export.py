@@ -36,6 +36,7 @@ from .model_folder import (
 )
 from .quantized_kv_cache import Cache, checked_cache, quantize_cache
 from .runner import OnnxLanguageModel
+from .shared_cache import share_cache
 
 _UNQUANTIZED = ("keep", "float32")
 Weights: TypeAlias = (
@@ -53,6 +54,7 @@ def export_language_model(
     loop: Literal["greedy", "sample"] | None = None,
     weights: Weights | None = None,
     cache: Cache | None = None,
+    logits: Literal["last", "all"] = "last",
     tokenizer: Any = None,
     genai: bool = True,
     context_length: int | None = None,
@@ -89,6 +91,9 @@ def export_language_model(
         cache: None or "keep" keeps keys and values in the model's dtype, which is exact; "int8", a
             dict or CacheOptions quantizes them to 8 bits, a quarter of the size of float32, with
             scales that are measured once. The cache inputs and outputs are then int8.
+        logits: "last" returns the logits of the last token, (batch, 1, vocabulary), which spares
+            most of a prompt's largest product; "all", and models whose ``forward`` does not take
+            ``logits_to_keep``, those of every token.
         tokenizer: a tokenizer of transformers, whose files are written too.
         genai: with ``merged``, write ``genai_config.json``.
         context_length: the maximal text length for ``genai_config.json``; by default that of the
@@ -111,7 +116,7 @@ def export_language_model(
         OptionError: an option has an invalid value, or ``loop`` does not support a setting of
             generation_config.
     """
-    _check_options(merged, loop, genai, context_length)
+    _check_options(merged, loop, genai, context_length, logits)
     weight_options: Any = None if weights in _UNQUANTIZED else parse_weights(weights)
     if loop is not None and weight_options is not None and weight_options.is_half:
         raise OptionError("loop needs weights without float16: loops stay in float32")
@@ -122,8 +127,9 @@ def export_language_model(
         "export_options": export_options,
         "verbose": verbose,
         "weights": weight_options,
+        "rewrites": ["default", "ort_cached_attention"] if target else "default",
     }
-    decoder = make_decoder(_cast_weights(model, weights))
+    decoder = make_decoder(_cast_weights(model, weights), logits == "last")
     if cache_options is not None:
         decoder = quantize_cache(decoder, cache_options)
         keywords["weights"] = _nest_weight_options(weight_options)
@@ -131,9 +137,12 @@ def export_language_model(
     with replace_folder(path) as folder:
         # checks that may fail run before the slow exports
         decoding = None if loop is None else decoding_of_loop(decoder, sample)
-        if merged and genai:
-            write_json(folder / GENAI, genai_config(decoder, MODEL, context_length))
+        config = genai_config(decoder, MODEL, context_length) if merged and genai else None
         step = _export_step(decoder, True, validate=validate, **keywords)
+        is_shared = share_cache(step.proto, decoder.cache_names("past_key_values"))
+        if config is not None:
+            config["search"]["past_present_share_buffer"] = is_shared
+            write_json(folder / GENAI, config)
         models = {MODEL: step}
         if not merged:
             prompt_step = _export_step(decoder, False, validate=validate, **keywords)
@@ -146,12 +155,14 @@ def export_language_model(
     return OnnxLanguageModel.load(path)
 
 
-def _check_options(merged: Any, loop: Any, genai: Any, length: Any) -> None:
+def _check_options(merged: Any, loop: Any, genai: Any, length: Any, logits: Any) -> None:
     for name, value in (("merged", merged), ("genai", genai)):
         if not isinstance(value, bool):
             raise OptionError(f"{name} is True or False, not {value!r:.80}")
     if loop is not None and loop not in tuple(SEARCHES):
         raise OptionError(f"loop is None or one of {tuple(SEARCHES)}, not {loop!r:.80}")
+    if logits not in ("last", "all"):
+        raise OptionError(f"logits is 'last' or 'all', not {logits!r:.80}")
     if length is not None and (type(length) is not int or length < 1):
         raise OptionError(f"context_length is a number of tokens or None, not {length!r:.80}")
 

@@ -15,6 +15,7 @@ from ortable.builder import LargeModel
 from ortable.errors import ExportError
 from ortable.exporter.language_models.decoder import (
     BATCH,
+    LOGITS_TO_KEEP,
     SEQUENCE,
     TOTAL,
     Decoder,
@@ -75,6 +76,7 @@ class DecodeStep(torch.nn.Module):
             decoding,
         )
         self.cache = decoder.cache
+        self.options = {LOGITS_TO_KEEP: 1} if decoder.last_logits else {}
         self.ends: torch.Tensor | None
         device = decoder.model.device
         ends = torch.tensor(decoding.ends, device=device) if decoding.ends else None
@@ -111,6 +113,7 @@ class DecodeStep(torch.nn.Module):
             use_cache=True,
             **{self.cache: past_key_values},
             **positions,
+            **self.options,
         )
         scores = compute_scores(self.decoding, output.logits[:, -1], sequences, attention_mask)
         if random is None or number is None:

@@ -137,8 +137,8 @@ def genai_config(decoder: Decoder, filename: str, context_length: int | None) ->
 
     ``type`` is "decoder", a plain step with a cache; other types enable features that only the
     graphs of onnxruntime-genai need. Models that recompute the cache after 4096 tokens have their
-    own type, because onnxruntime-genai recomputes the cache only for that type. The graph returns a
-    new, longer cache, so ``past_present_share_buffer`` is off.
+    own type, because onnxruntime-genai recomputes the cache only for that type. Unless export.py
+    finds that the graph can write over its cache, ``past_present_share_buffer`` is off.
 
     Raises OptionError if the configuration has no text length and none is given, and ExportError
     if layers of the cache differ, or the cache is recomputed at another length.

@@ -123,6 +123,7 @@ class QuantizedCacheModel(torch.nn.Module):
         position_ids: torch.Tensor | None = None,
         past_key_values: Sequence[torch.Tensor] = (),
         use_cache: bool = True,
+        logits_to_keep: int | None = None,
     ) -> Any:
         """Run the model and return logits and the cache.
 
@@ -133,18 +134,19 @@ class QuantizedCacheModel(torch.nn.Module):
             past_key_values: int8 (batch, heads, past, width), two tensors for each layer; empty
                 before the first token.
             use_cache: always True.
+            logits_to_keep: how many of the last tokens get logits, if forward has the argument.
         """
         from transformers.cache_utils import Cache as TransformersCache
         from transformers.modeling_outputs import CausalLMOutputWithPast
 
         layers = [self._make_layer(number, past_key_values) for number in range(self.layer_count)]
-        positions = {} if position_ids is None else {"position_ids": position_ids}
+        options = {"position_ids": position_ids, "logits_to_keep": logits_to_keep}
         output = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
             use_cache=use_cache,
             **{self.cache: TransformersCache(layers=layers)},
-            **positions,
+            **{name: value for name, value in options.items() if value is not None},
         )
         codes: Any = [tensor for layer in layers for tensor in (layer.keys, layer.values)]
         return CausalLMOutputWithPast(logits=output.logits, past_key_values=codes)

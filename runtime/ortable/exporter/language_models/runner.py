@@ -21,6 +21,7 @@ from ortable.ir.schemas import TENSOR_TYPES
 from .decoder import cache_recompute_length
 from .decoding import compute_scores, make_decoding
 from .model_folder import MODEL, PAST_MODEL, PROMPT_MODEL
+from .shared_cache import is_shared
 
 _PAST, _PRESENT = "past_key_values.", "present."
 
@@ -102,13 +103,18 @@ class OnnxLanguageModel:
         name = provider_names(self.providers[:1])[0]
         return "cuda" if name == "CUDAExecutionProvider" else "cpu"
 
+    @cached_property
+    def _has_shared_cache(self) -> bool:
+        metadata = [session.get_modelmeta().custom_metadata_map for session in self._step_sessions]
+        return all(map(is_shared, metadata))
+
     def step(
         self,
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor,
         cache: Mapping[str, Any] | None = None,
     ) -> tuple[torch.Tensor, dict[str, Any]]:
-        """Return the logits (batch, sequence, vocabulary) of new tokens, and the updated cache.
+        """Return the logits of new tokens, and the updated cache.
 
         Args:
             input_ids: int64 (batch, sequence), the tokens that are not in the cache.
@@ -117,8 +123,31 @@ class OnnxLanguageModel:
                 None for the prompt.
 
         Returns:
-            The logits, and the cache for the next step.
+            The logits, (batch, 1, vocabulary) of the last token, or (batch, sequence, vocabulary)
+            with ``logits="all"``, and the cache for the next step.
         """
+        batch, count = input_ids.shape
+        if cache is None or count == 1 or batch == 1:
+            return self._run_step(input_ids, attention_mask, cache)
+        # ONNX Runtime's attention takes several tokens of several texts only without a past
+        logits: list[torch.Tensor] = []
+        new_cache = dict(cache)
+        for last in range(count):
+            mask = attention_mask[:, : attention_mask.shape[1] - count + last + 1]
+            token = input_ids[:, last : last + 1]
+            token_logits, new_cache = self._run_step(token, mask, new_cache)
+            logits.append(token_logits)
+        returns_all = self._step_sessions[-1].get_outputs()[0].shape[1] != 1
+        return (torch.cat(logits, dim=1) if returns_all else logits[-1]), new_cache
+
+    def _run_step(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        cache: Mapping[str, Any] | None = None,
+        overwrite: bool = False,
+    ) -> tuple[torch.Tensor, dict[str, Any]]:
+        """Run the session of a step; ``overwrite`` writes the updated cache over the cache."""
         session = self._step_sessions[0 if cache is None else -1]
         mask = attention_mask.to(torch.int64)
         positions = (mask.cumsum(-1) - 1).clamp(min=0)
@@ -127,7 +156,7 @@ class OnnxLanguageModel:
             "attention_mask": mask,
             "position_ids": positions[:, -input_ids.shape[1] :],
         }
-        past = self._empty_cache(session, len(input_ids)) if cache is None else cache
+        past = self._make_cache(session, len(input_ids)) if cache is None else cache
         binding = session.io_binding()
         for value in session.get_inputs():
             name = value.name
@@ -138,18 +167,21 @@ class OnnxLanguageModel:
             binding.bind_ortvalue_input(name, bound)
         names = [value.name for value in session.get_outputs()]
         for name in names:
+            if overwrite and name.startswith(_PRESENT):
+                binding.bind_ortvalue_output(name, past[name.removeprefix(_PRESENT)])
+                continue
             binding.bind_output(name, self._cache_device if name.startswith(_PRESENT) else "cpu")
         session.run_with_iobinding(binding)
         results = dict(zip(names, binding.get_outputs(), strict=True))
         logits = tensor_over(results.pop("logits"))
         return logits, {name.removeprefix(_PRESENT): value for name, value in results.items()}
 
-    def _empty_cache(self, session: Any, batch: int) -> dict[str, Any]:
+    def _make_cache(self, session: Any, batch: int, places: int = 0) -> dict[str, Any]:
         import onnxruntime
 
         return {
             value.name.removeprefix(_PAST): onnxruntime.OrtValue.ortvalue_from_shape_and_type(
-                [batch, value.shape[1], 0, value.shape[3]],
+                [batch, value.shape[1], places, value.shape[3]],
                 TENSOR_TYPES[value.type],
                 self._cache_device,
             )
@@ -197,11 +229,14 @@ class OnnxLanguageModel:
         end_tokens = torch.tensor(decoding.ends, dtype=torch.int64)
         finished = torch.zeros(len(texts), dtype=torch.bool)
         recompute_length = cache_recompute_length(self._read_json("config.json"))
+        places = texts.shape[1] + max_new_tokens
         step, cache = texts, None
+        if self._has_shared_cache:
+            cache = self._make_cache(self._step_sessions[-1], len(texts), places)
         for _ in range(max_new_tokens):
             if recompute_length is not None and texts.shape[1] == recompute_length + 1:
-                step, cache = texts, None
-            logits, cache = self.step(step, mask, cache)
+                step, cache = texts, cache if self._has_shared_cache else None
+            logits, cache = self._run_step(step, mask, cache, overwrite=self._has_shared_cache)
             token = compute_scores(decoding, logits[:, -1], texts, mask).argmax(-1)
             token = torch.where(finished, decoding.pad_token, token)
             finished |= torch.isin(token, end_tokens)

@@ -1,0 +1,458 @@
+# Generated from specs/rewrites/ort_cached_attention.yaml by codegen. Do not edit: change the spec, then run `make codegen`.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortable.passes.rewrite.helpers.attention import attention_scale, repeats_heads
+from ortable.passes.rewrite.helpers.growing_caches import append_and_attend, are_appended_heads, zeroes_empty_rows
+from ortable.passes.rewrite.helpers.numbers import for_cpu
+from ortable.passes.rewrite.helpers.shapes import broadcasts_into
+from ortable.passes.rewrite.matcher import literal_equals
+from ortable.passes.rewrite.rule import Match
+from ortable.prelude.facts import shape_of
+from ortable.prelude.values import reshape_to
+
+if TYPE_CHECKING:
+    from ortable.ir import Graph, ResultSpec
+    from ortable.ir.node import Node
+    from ortable.prelude.facts import Result
+    from ortable.passes.rewrite.matcher import Matcher
+
+
+_RESHAPE = {'allowzero': 0}
+_SOFTMAX = {'axis': -1}
+
+
+def finish_ort_append_attention_1(m: Matcher, nodes: tuple[Node, ...], axis: Any, factor: Any, mask: Any, bias: Any, product: Any, query: Any, key: Any, value: Any, past_key: Any, past_value: Any, attended: Any, hidden: Any, root: Any, keys: Any, values: Any) -> Match | None:
+    graph = m.graph
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not axis % 4 == 3:
+        m.refuse('axis % 4 == 3')
+        return None
+    scale = attention_scale(graph, factor, None)
+    if not scale:
+        m.refuse('scale')
+        return None
+    shown = mask if bias is None else bias
+    if not broadcasts_into(graph, shown, product):
+        m.refuse('broadcasts_into(shown, product)')
+        return None
+    if not are_appended_heads(graph, query, key, value, past_key, past_value):
+        m.refuse('are_appended_heads(query, key, value, past_key, past_value)')
+        return None
+    if not zeroes_empty_rows(graph, shown, attended, hidden):
+        m.refuse('zeroes_empty_rows(shown, attended, hidden)')
+        return None
+    return Match(nodes, (root.outputs[0], keys, values), (past_key, key, past_value, value, query, attended, hidden, scale, shown))
+
+
+def finish_ort_append_attention_2(m: Matcher, nodes: tuple[Node, ...], product: Any, axis: Any, factor: Any, mask: Any, bias: Any, value: Any, past_value: Any, attended: Any, hidden: Any, root: Any, values: Any) -> Match | None:
+    n8 = m.producer(product, 'MatMul')
+    if n8 is None or len(n8.inputs) != 2 or n8.attrs:
+        return None
+    query, r4 = n8.inputs
+    n9 = m.producer(r4, 'Transpose')
+    if n9 is None or len(n9.inputs) != 1 or not m.plain(n9, ('perm',)):
+        return None
+    if not literal_equals(n9.attrs.get('perm'), [0, 1, 3, 2]):
+        return None
+    keys = n9.inputs[0]
+    n10 = m.producer(keys, 'Concat')
+    if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('axis',)):
+        return None
+    if not literal_equals(n10.attrs.get('axis'), 2):
+        return None
+    past_key, key = n10.inputs
+    return finish_ort_append_attention_1(m, (*nodes, n8, n9, n10), axis, factor, mask, bias, product, query, key, value, past_key, past_value, attended, hidden, root, keys, values)
+
+
+def finish_ort_append_attention_3(m: Matcher, nodes: tuple[Node, ...], n7: Any, axis: Any, mask: Any, bias: Any, value: Any, past_value: Any, attended: Any, hidden: Any, root: Any, values: Any) -> Match | None:
+    for product, factor in m.orders(n7):
+        found = finish_ort_append_attention_2(m, nodes, product, axis, factor, mask, bias, value, past_value, attended, hidden, root, values)
+        if found is not None:
+            return found
+    return None
+
+
+def finish_ort_append_attention_4(m: Matcher, nodes: tuple[Node, ...], n6: Any, axis: Any, mask: Any, value: Any, past_value: Any, attended: Any, hidden: Any, root: Any, values: Any) -> Match | None:
+    for scores, bias in m.orders(n6):
+        n7 = m.producer(scores, 'Mul')
+        if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+            continue
+        found = finish_ort_append_attention_3(m, (*nodes, n7), n7, axis, mask, bias, value, past_value, attended, hidden, root, values)
+        if found is not None:
+            return found
+    return None
+
+
+def finish_ort_append_attention_5(m: Matcher, nodes: tuple[Node, ...], masked: Any, n5: Any, axis: Any, mask: Any, attended: Any, hidden: Any, root: Any, values: Any, factor: Any) -> Match | None:
+    n6 = m.producer(masked, 'Add')
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+        return None
+    past_value, value = n5.inputs
+    found = finish_ort_append_attention_4(m, (*nodes, n6), n6, axis, mask, value, past_value, attended, hidden, root, values)
+    if found is not None:
+        return found
+    for product, bias in m.orders(n6):
+        found = finish_ort_append_attention_2(m, (*nodes, n6), product, axis, factor, mask, bias, value, past_value, attended, hidden, root, values)
+        if found is not None:
+            return found
+    return None
+
+
+def finish_ort_append_attention_6(m: Matcher, nodes: tuple[Node, ...], n6: Any, n5: Any, axis: Any, bias: Any, attended: Any, hidden: Any, root: Any, values: Any) -> Match | None:
+    mask, scores, r4 = n6.inputs
+    if not m.number(r4, float('-inf')):
+        return None
+    n7 = m.producer(scores, 'Mul')
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+        return None
+    past_value, value = n5.inputs
+    return finish_ort_append_attention_3(m, (*nodes, n7), n7, axis, mask, bias, value, past_value, attended, hidden, root, values)
+
+
+def finish_ort_append_attention_7(m: Matcher, nodes: tuple[Node, ...], heads: Any, mask: Any, attended: Any, hidden: Any, root: Any, factor: Any, bias: Any) -> Match | None:
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+        return None
+    r3, values = n3.inputs
+    n4 = m.producer(r3, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    axis = n4.attrs.get('axis', -1)
+    n5 = m.producer(values, 'Concat')
+    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('axis',)):
+        return None
+    if not literal_equals(n5.attrs.get('axis'), 2):
+        return None
+    masked = n4.inputs[0]
+    found = finish_ort_append_attention_5(m, (*nodes, n3, n4, n5), masked, n5, axis, mask, attended, hidden, root, values, factor)
+    if found is not None:
+        return found
+    n6 = m.producer(masked, 'Where')
+    if n6 is None or len(n6.inputs) != 3 or n6.attrs:
+        return None
+    found = finish_ort_append_attention_6(m, (*nodes, n3, n4, n5, n6), n6, n5, axis, bias, attended, hidden, root, values)
+    if found is not None:
+        return found
+    mask, product, r4 = n6.inputs
+    if not m.number(r4, float('-inf')):
+        return None
+    n7 = m.producer(product, 'MatMul')
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+        return None
+    query, r5 = n7.inputs
+    n8 = m.producer(r5, 'Transpose')
+    if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
+        return None
+    if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
+        return None
+    keys = n8.inputs[0]
+    n9 = m.producer(keys, 'Concat')
+    if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('axis',)):
+        return None
+    if not literal_equals(n9.attrs.get('axis'), 2):
+        return None
+    past_key, key = n9.inputs
+    past_value, value = n5.inputs
+    return finish_ort_append_attention_1(m, (*nodes, n3, n4, n5, n6, n7, n8, n9), axis, factor, mask, bias, product, query, key, value, past_key, past_value, attended, hidden, root, keys, values)
+
+
+def finish_ort_append_attention_8(m: Matcher, nodes: tuple[Node, ...], r2: Any, heads: Any, mask: Any, attended: Any, hidden: Any, root: Any, factor: Any, bias: Any) -> Match | None:
+    if not m.number(r2, 0):
+        return None
+    return finish_ort_append_attention_7(m, nodes, heads, mask, attended, hidden, root, factor, bias)
+
+
+def match_ort_append_attention(m: Matcher, root: Node) -> Match | None:
+    """keys = Concat(past_key, key, axis=2); values = Concat(past_value, value, axis=2); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = any_of(Mul(product, factor), product); masked = any_of(Add(scores, bias), Where(mask, scores, -inf)); heads = MatMul(Softmax(masked, axis=axis), values); mended = any_of(Where(attended, heads, 0), Where(hidden, 0, heads), heads); rows = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return (rows, keys, values)"""
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
+    if n2 is not None and len(n2.inputs) == 3 and (not n2.attrs):
+        attended, heads, r2 = n2.inputs
+        found = finish_ort_append_attention_8(m, (root, n1, n2), r2, heads, None, attended, None, root, None, None)
+        if found is not None:
+            return found
+        hidden, r2, heads = n2.inputs
+        found = finish_ort_append_attention_8(m, (root, n1, n2), r2, heads, None, None, hidden, root, None, None)
+        if found is not None:
+            return found
+    heads = n1.inputs[0]
+    return finish_ort_append_attention_7(m, (root, n1), heads, None, None, None, root, None, None)
+
+
+def make_ort_append_attention(graph: Graph, res: ResultSpec, past_key: Result, key: Result, past_value: Result, value: Result, query: Result, attended: Result | None, hidden: Result | None, scale: Any, shown: Any) -> Any:
+    empty = hidden if attended is None else attended
+    found = append_and_attend(graph, query, key, value, past_key, past_value, shown, empty, scale)
+    return (reshape_to(graph, found[0], shape_of(graph, res[0])), found[1], found[2])
+
+
+def finish_ort_append_attention_repeated_1(m: Matcher, nodes: tuple[Node, ...], axis: Any, factor: Any, mask: Any, bias: Any, product: Any, keys: Any, all_keys: Any, values: Any, all_values: Any, query: Any, key: Any, value: Any, past_key: Any, past_value: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+    graph = m.graph
+    if not for_cpu(graph):
+        m.refuse('for_cpu()')
+        return None
+    if not axis % 4 == 3:
+        m.refuse('axis % 4 == 3')
+        return None
+    scale = attention_scale(graph, factor, None)
+    if not scale:
+        m.refuse('scale')
+        return None
+    shown = mask if bias is None else bias
+    if not broadcasts_into(graph, shown, product):
+        m.refuse('broadcasts_into(shown, product)')
+        return None
+    repeats = repeats_heads(graph, keys, all_keys) and repeats_heads(graph, values, all_values)
+    if not repeats:
+        m.refuse('repeats')
+        return None
+    if not are_appended_heads(graph, query, key, value, past_key, past_value):
+        m.refuse('are_appended_heads(query, key, value, past_key, past_value)')
+        return None
+    if not zeroes_empty_rows(graph, shown, attended, hidden):
+        m.refuse('zeroes_empty_rows(shown, attended, hidden)')
+        return None
+    return Match(nodes, (root.outputs[0], keys, values), (past_key, key, past_value, value, query, attended, hidden, scale, shown))
+
+
+def finish_ort_append_attention_repeated_2(m: Matcher, nodes: tuple[Node, ...], product: Any, axis: Any, factor: Any, mask: Any, bias: Any, values: Any, all_values: Any, value: Any, past_value: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+    n11 = m.producer(product, 'MatMul')
+    if n11 is None or len(n11.inputs) != 2 or n11.attrs:
+        return None
+    query, r7 = n11.inputs
+    n12 = m.producer(r7, 'Transpose')
+    if n12 is None or len(n12.inputs) != 1 or not m.plain(n12, ('perm',)):
+        return None
+    if not literal_equals(n12.attrs.get('perm'), [0, 1, 3, 2]):
+        return None
+    all_keys = n12.inputs[0]
+    n13 = m.producer(all_keys, 'Reshape')
+    if n13 is None or len(n13.inputs) != 2 or not m.plain(n13, ('allowzero',), _RESHAPE):
+        return None
+    r8, _ = n13.inputs
+    n14 = m.producer(r8, 'Expand')
+    if n14 is None or len(n14.inputs) != 2 or n14.attrs:
+        return None
+    r9, _ = n14.inputs
+    n15 = m.producer(r9, 'Unsqueeze')
+    if n15 is None or len(n15.inputs) != 2 or n15.attrs:
+        return None
+    keys, r10 = n15.inputs
+    if not m.numbers(r10, [2]):
+        return None
+    n16 = m.producer(keys, 'Concat')
+    if n16 is None or len(n16.inputs) != 2 or not m.plain(n16, ('axis',)):
+        return None
+    if not literal_equals(n16.attrs.get('axis'), 2):
+        return None
+    past_key, key = n16.inputs
+    return finish_ort_append_attention_repeated_1(m, (*nodes, n11, n12, n13, n14, n15, n16), axis, factor, mask, bias, product, keys, all_keys, values, all_values, query, key, value, past_key, past_value, attended, hidden, root)
+
+
+def finish_ort_append_attention_repeated_3(m: Matcher, nodes: tuple[Node, ...], n10: Any, axis: Any, mask: Any, bias: Any, values: Any, all_values: Any, value: Any, past_value: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+    for product, factor in m.orders(n10):
+        found = finish_ort_append_attention_repeated_2(m, nodes, product, axis, factor, mask, bias, values, all_values, value, past_value, attended, hidden, root)
+        if found is not None:
+            return found
+    return None
+
+
+def finish_ort_append_attention_repeated_4(m: Matcher, nodes: tuple[Node, ...], n6: Any, axis: Any, mask: Any, values: Any, all_values: Any, value: Any, past_value: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+    for scores, bias in m.orders(n6):
+        n10 = m.producer(scores, 'Mul')
+        if n10 is None or len(n10.inputs) != 2 or n10.attrs:
+            continue
+        found = finish_ort_append_attention_repeated_3(m, (*nodes, n10), n10, axis, mask, bias, values, all_values, value, past_value, attended, hidden, root)
+        if found is not None:
+            return found
+    return None
+
+
+def finish_ort_append_attention_repeated_5(m: Matcher, nodes: tuple[Node, ...], masked: Any, n5: Any, axis: Any, mask: Any, all_values: Any, attended: Any, hidden: Any, root: Any, factor: Any) -> Match | None:
+    n6 = m.producer(masked, 'Add')
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+        return None
+    r4, _ = n5.inputs
+    n7 = m.producer(r4, 'Expand')
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+        return None
+    r5, _ = n7.inputs
+    n8 = m.producer(r5, 'Unsqueeze')
+    if n8 is None or len(n8.inputs) != 2 or n8.attrs:
+        return None
+    values, r6 = n8.inputs
+    if not m.numbers(r6, [2]):
+        return None
+    n9 = m.producer(values, 'Concat')
+    if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('axis',)):
+        return None
+    if not literal_equals(n9.attrs.get('axis'), 2):
+        return None
+    past_value, value = n9.inputs
+    found = finish_ort_append_attention_repeated_4(m, (*nodes, n6, n7, n8, n9), n6, axis, mask, values, all_values, value, past_value, attended, hidden, root)
+    if found is not None:
+        return found
+    for product, bias in m.orders(n6):
+        found = finish_ort_append_attention_repeated_2(m, (*nodes, n6, n7, n8, n9), product, axis, factor, mask, bias, values, all_values, value, past_value, attended, hidden, root)
+        if found is not None:
+            return found
+    return None
+
+
+def finish_ort_append_attention_repeated_6(m: Matcher, nodes: tuple[Node, ...], n6: Any, n5: Any, axis: Any, bias: Any, all_values: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+    mask, scores, r4 = n6.inputs
+    if not m.number(r4, float('-inf')):
+        return None
+    n7 = m.producer(scores, 'Mul')
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+        return None
+    r5, _ = n5.inputs
+    n8 = m.producer(r5, 'Expand')
+    if n8 is None or len(n8.inputs) != 2 or n8.attrs:
+        return None
+    r6, _ = n8.inputs
+    n9 = m.producer(r6, 'Unsqueeze')
+    if n9 is None or len(n9.inputs) != 2 or n9.attrs:
+        return None
+    values, r7 = n9.inputs
+    if not m.numbers(r7, [2]):
+        return None
+    n10 = m.producer(values, 'Concat')
+    if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('axis',)):
+        return None
+    if not literal_equals(n10.attrs.get('axis'), 2):
+        return None
+    past_value, value = n10.inputs
+    return finish_ort_append_attention_repeated_3(m, (*nodes, n7, n8, n9, n10), n7, axis, mask, bias, values, all_values, value, past_value, attended, hidden, root)
+
+
+def finish_ort_append_attention_repeated_7(m: Matcher, nodes: tuple[Node, ...], heads: Any, mask: Any, attended: Any, hidden: Any, root: Any, factor: Any, bias: Any) -> Match | None:
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+        return None
+    r3, all_values = n3.inputs
+    n4 = m.producer(r3, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    axis = n4.attrs.get('axis', -1)
+    n5 = m.producer(all_values, 'Reshape')
+    if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('allowzero',), _RESHAPE):
+        return None
+    masked = n4.inputs[0]
+    found = finish_ort_append_attention_repeated_5(m, (*nodes, n3, n4, n5), masked, n5, axis, mask, all_values, attended, hidden, root, factor)
+    if found is not None:
+        return found
+    n6 = m.producer(masked, 'Where')
+    if n6 is None or len(n6.inputs) != 3 or n6.attrs:
+        return None
+    found = finish_ort_append_attention_repeated_6(m, (*nodes, n3, n4, n5, n6), n6, n5, axis, bias, all_values, attended, hidden, root)
+    if found is not None:
+        return found
+    mask, product, r4 = n6.inputs
+    if not m.number(r4, float('-inf')):
+        return None
+    n7 = m.producer(product, 'MatMul')
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+        return None
+    query, r5 = n7.inputs
+    n8 = m.producer(r5, 'Transpose')
+    if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
+        return None
+    if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
+        return None
+    all_keys = n8.inputs[0]
+    n9 = m.producer(all_keys, 'Reshape')
+    if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
+        return None
+    r6, _ = n9.inputs
+    n10 = m.producer(r6, 'Expand')
+    if n10 is None or len(n10.inputs) != 2 or n10.attrs:
+        return None
+    r7, _ = n10.inputs
+    n11 = m.producer(r7, 'Unsqueeze')
+    if n11 is None or len(n11.inputs) != 2 or n11.attrs:
+        return None
+    keys, r8 = n11.inputs
+    if not m.numbers(r8, [2]):
+        return None
+    n12 = m.producer(keys, 'Concat')
+    if n12 is None or len(n12.inputs) != 2 or not m.plain(n12, ('axis',)):
+        return None
+    if not literal_equals(n12.attrs.get('axis'), 2):
+        return None
+    past_key, key = n12.inputs
+    r9, _ = n5.inputs
+    n13 = m.producer(r9, 'Expand')
+    if n13 is None or len(n13.inputs) != 2 or n13.attrs:
+        return None
+    r10, _ = n13.inputs
+    n14 = m.producer(r10, 'Unsqueeze')
+    if n14 is None or len(n14.inputs) != 2 or n14.attrs:
+        return None
+    values, r11 = n14.inputs
+    if not m.numbers(r11, [2]):
+        return None
+    n15 = m.producer(values, 'Concat')
+    if n15 is None or len(n15.inputs) != 2 or not m.plain(n15, ('axis',)):
+        return None
+    if not literal_equals(n15.attrs.get('axis'), 2):
+        return None
+    past_value, value = n15.inputs
+    return finish_ort_append_attention_repeated_1(m, (*nodes, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15), axis, factor, mask, bias, product, keys, all_keys, values, all_values, query, key, value, past_key, past_value, attended, hidden, root)
+
+
+def finish_ort_append_attention_repeated_8(m: Matcher, nodes: tuple[Node, ...], r2: Any, heads: Any, mask: Any, attended: Any, hidden: Any, root: Any, factor: Any, bias: Any) -> Match | None:
+    if not m.number(r2, 0):
+        return None
+    return finish_ort_append_attention_repeated_7(m, nodes, heads, mask, attended, hidden, root, factor, bias)
+
+
+def finish_ort_append_attention_repeated_9(m: Matcher, nodes: tuple[Node, ...], n2: Any, mask: Any, hidden: Any, root: Any, factor: Any, bias: Any) -> Match | None:
+    attended, heads, r2 = n2.inputs
+    return finish_ort_append_attention_repeated_8(m, nodes, r2, heads, mask, attended, hidden, root, factor, bias)
+
+
+def finish_ort_append_attention_repeated_10(m: Matcher, nodes: tuple[Node, ...], n1: Any, mask: Any, hidden: Any, root: Any, factor: Any, bias: Any, attended: Any) -> Match | None:
+    mended = n1.inputs[0]
+    n2 = m.producer(mended, 'Where')
+    if n2 is None or len(n2.inputs) != 3 or n2.attrs:
+        return None
+    found = finish_ort_append_attention_repeated_9(m, (*nodes, n2), n2, mask, hidden, root, factor, bias)
+    if found is not None:
+        return found
+    hidden, r2, heads = n2.inputs
+    return finish_ort_append_attention_repeated_8(m, (*nodes, n2), r2, heads, mask, attended, hidden, root, factor, bias)
+
+
+def match_ort_append_attention_repeated(m: Matcher, root: Node) -> Match | None:
+    """keys = Concat(past_key, key, axis=2); values = Concat(past_value, value, axis=2); all_keys = Reshape(Expand(Unsqueeze(keys, [2]), _), _, allowzero=_); all_values = Reshape(Expand(Unsqueeze(values, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(all_keys, perm=[0, 1, 3, 2])); scores = any_of(Mul(product, factor), product); masked = any_of(Add(scores, bias), Where(mask, scores, -inf)); heads = MatMul(Softmax(masked, axis=axis), all_values); mended = any_of(Where(attended, heads, 0), Where(hidden, 0, heads), heads); rows = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return (rows, keys, values)"""
+    if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
+        return None
+    r1, _ = root.inputs
+    n1 = m.producer(r1, 'Transpose')
+    if n1 is None or len(n1.inputs) != 1 or not m.plain(n1, ('perm',)):
+        return None
+    if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
+        return None
+    found = finish_ort_append_attention_repeated_10(m, (root, n1), n1, None, None, root, None, None, None)
+    if found is not None:
+        return found
+    heads = n1.inputs[0]
+    return finish_ort_append_attention_repeated_7(m, (root, n1), heads, None, None, None, root, None, None)
+
+
+def make_ort_append_attention_repeated(graph: Graph, res: ResultSpec, past_key: Result, key: Result, past_value: Result, value: Result, query: Result, attended: Result | None, hidden: Result | None, scale: Any, shown: Any) -> Any:
+    empty = hidden if attended is None else attended
+    found = append_and_attend(graph, query, key, value, past_key, past_value, shown, empty, scale)
+    return (reshape_to(graph, found[0], shape_of(graph, res[0])), found[1], found[2])

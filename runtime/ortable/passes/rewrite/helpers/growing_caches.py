@@ -1,0 +1,120 @@
+"""Helpers of the rules about attention whose new keys and values are appended to a cache.
+
+ONNX Runtime's GroupQueryAttention appends and attends in one node, and writes in place where the
+cache of the result is the one of the input. Called by rules of ort_cached_attention.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ortable import dims, dtypes
+from ortable.ir import Graph
+from ortable.passes.analysis.constants import find_producer
+from ortable.prelude.facts import Bool, Float, Result, Results, dim_of, is_static, shape_of
+from ortable.prelude.shapes import expanded
+from ortable.prelude.values import as_scalar, cast, const, reshape_to
+
+from .attention import merged_heads
+from .caches import as_numbers
+from .masks import empty_rows_are_zero
+from .numbers import is_float32
+from .shapes import known_rank
+
+__all__ = ["append_and_attend", "are_appended_heads", "zeroes_empty_rows"]
+
+# A score that no key has, and that is above the bias of hidden keys: the softmax over it and a row
+# of hidden keys gives each of these the weight 0.
+_SINK = -1e30
+
+
+def are_appended_heads(
+    graph: Graph, query: Result, key: Result, value: Result, past_key: Result, past_value: Result
+) -> Bool:
+    """Whether float32 queries [B, H, S, D] may attend to caches [B, G, P, D] of the kernel.
+
+    The key and the value, [B, G, S, D], are what the caches grow by. H, G and D are known, and D is
+    a multiple of 8, as the kernel requires.
+    """
+    results = (query, key, value, past_key, past_value)
+    if not all(is_float32(graph, x) and known_rank(graph, x) == 4 for x in results):
+        return False
+    q, k, v, old_k, old_v = (list(shape_of(graph, x)) for x in results)
+    if not is_static([q[1], q[3], k[1]]) or min(q[1], k[1], q[3]) < 1 or q[1] % k[1] or q[3] % 8:
+        return False
+    same = [(q[0], k[0]), (q[2], k[2]), (q[3], k[3]), *zip(k, v, strict=True)]
+    same += [(k[axis], old_k[axis]) for axis in (0, 1, 3)] + list(zip(old_k, old_v, strict=True))
+    return all(dims.always_equal(a, b) for a, b in same)
+
+
+def zeroes_empty_rows(
+    graph: Graph, mask: Result, attended: Result | None, hidden: Result | None
+) -> Bool:
+    """Whether the Where that zeroes rows without a key is absent or computed from the mask."""
+    if attended is None and hidden is None:
+        return True
+    if (hidden is None) != (graph.get_type(mask) == dtypes.boolean):
+        return False
+    return empty_rows_are_zero(graph, mask, attended if hidden is None else hidden)
+
+
+def append_and_attend(
+    graph: Graph,
+    query: Result,
+    key: Result,
+    value: Result,
+    past_key: Result,
+    past_value: Result,
+    mask: Result,
+    attended: Result | None,
+    scale: Float,
+    softcap: Float = 0.0,
+) -> Results:
+    """Return rows [B, S, H * D] of the attention over the caches and the new heads, and the caches.
+
+    With ``attended``, queries to which the mask shows no key give 0, and not NaN.
+    """
+    batch, heads, length, width = shape_of(graph, query)
+    groups = dim_of(graph, key, 1)
+    total = dim_of(graph, past_key, 2) + length
+    rows = [_unrotated_rows(graph, x) for x in (query, key, value)]
+    total_size = cast(graph, as_scalar(graph, total), dtypes.int32)
+    last_key = graph.make_node("Sub", [total_size, const(graph, 1, dtypes.int32)])
+    last_keys = expanded(graph, reshape_to(graph, last_key, [1]), [batch])
+    bias = as_numbers(graph, mask)
+    outer = list(shape_of(graph, bias))[:-2]
+    bias = expanded(graph, bias, [*[1] * (2 - len(outer)), *outer, length, total])
+    inputs: list[Any] = [*rows, past_key, past_value, last_keys, total_size, None, None, None, bias]
+    if attended is not None:
+        sinks = np.full(heads, _SINK, np.float32)
+        inputs.append(graph.make_initializer("", sinks))
+    results = graph.make_node(
+        "GroupQueryAttention",
+        inputs,
+        3,
+        domain="com.microsoft",
+        num_heads=heads,
+        kv_num_heads=groups,
+        scale=scale,
+        softcap=softcap or None,
+        causal=0,
+    )
+    graph.set_shape(results[0], (batch, length, heads * width))
+    for cache in results[1:]:
+        graph.set_shape(cache, (batch, groups, total, width))
+    return list(results)
+
+
+def _unrotated_rows(graph: Graph, heads: str) -> str:
+    """Return heads [B, H, L, D] as rows; a RotaryEmbedding of heads becomes one of rows."""
+    node = find_producer(graph, heads, "RotaryEmbedding")
+    if node is None or len(node.inputs) > 3:
+        return merged_heads(graph, heads)
+    batch, count, length, width = shape_of(graph, heads)
+    rows = merged_heads(graph, node.inputs[0])
+    attributes = {**node.attrs, "num_heads": count}
+    rotated = graph.make_node("RotaryEmbedding", [rows, *node.inputs[1:]], **attributes)
+    graph.set_shape(rotated, (batch, length, count * width))
+    return rotated
