@@ -51,6 +51,8 @@ REASONS = {
     **dict.fromkeys(_CODE_RULES, _CODE_KERNELS),
     **dict.fromkeys(_WEIGHT_RULES, _QUANTIZES),
     "cross_entropy_gradient": "it needs 128 classes",
+    "ort_append_attention": _KERNEL_DEFINED,
+    "ort_append_attention_repeated": _KERNEL_DEFINED,
     "ort_attention_causal": _KERNEL_DEFINED,
     "ort_attention_causal_by_division": _KERNEL_DEFINED,
     "ort_attention_causal_hidden": _KERNEL_DEFINED,
