@@ -226,30 +226,16 @@ def finish_ort_append_attention_repeated_1(m: Matcher, nodes: tuple[Node, ...], 
     return Match(nodes, (root.outputs[0], keys, values), (past_key, key, past_value, value, query, attended, hidden, scale, shown))
 
 
-def finish_ort_append_attention_repeated_2(m: Matcher, nodes: tuple[Node, ...], product: Any, axis: Any, factor: Any, mask: Any, bias: Any, values: Any, all_values: Any, value: Any, past_value: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
-    n11 = m.producer(product, 'MatMul')
-    if n11 is None or len(n11.inputs) != 2 or n11.attrs:
-        return None
-    query, r7 = n11.inputs
-    n12 = m.producer(r7, 'Transpose')
-    if n12 is None or len(n12.inputs) != 1 or not m.plain(n12, ('perm',)):
-        return None
-    if not literal_equals(n12.attrs.get('perm'), [0, 1, 3, 2]):
-        return None
-    all_keys = n12.inputs[0]
-    n13 = m.producer(all_keys, 'Reshape')
-    if n13 is None or len(n13.inputs) != 2 or not m.plain(n13, ('allowzero',), _RESHAPE):
-        return None
-    r8, _ = n13.inputs
-    n14 = m.producer(r8, 'Expand')
+def finish_ort_append_attention_repeated_2(m: Matcher, nodes: tuple[Node, ...], many_keys: Any, axis: Any, factor: Any, mask: Any, bias: Any, product: Any, all_keys: Any, values: Any, all_values: Any, query: Any, value: Any, past_value: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+    n14 = m.producer(many_keys, 'Expand')
     if n14 is None or len(n14.inputs) != 2 or n14.attrs:
         return None
-    r9, _ = n14.inputs
-    n15 = m.producer(r9, 'Unsqueeze')
+    r7, _ = n14.inputs
+    n15 = m.producer(r7, 'Unsqueeze')
     if n15 is None or len(n15.inputs) != 2 or n15.attrs:
         return None
-    keys, r10 = n15.inputs
-    if not m.numbers(r10, [2]):
+    keys, r8 = n15.inputs
+    if not m.numbers(r8, [2]):
         return None
     n16 = m.producer(keys, 'Concat')
     if n16 is None or len(n16.inputs) != 2 or not m.plain(n16, ('axis',)):
@@ -257,42 +243,64 @@ def finish_ort_append_attention_repeated_2(m: Matcher, nodes: tuple[Node, ...], 
     if not literal_equals(n16.attrs.get('axis'), 2):
         return None
     past_key, key = n16.inputs
-    return finish_ort_append_attention_repeated_1(m, (*nodes, n11, n12, n13, n14, n15, n16), axis, factor, mask, bias, product, keys, all_keys, values, all_values, query, key, value, past_key, past_value, attended, hidden, root)
+    return finish_ort_append_attention_repeated_1(m, (*nodes, n14, n15, n16), axis, factor, mask, bias, product, keys, all_keys, values, all_values, query, key, value, past_key, past_value, attended, hidden, root)
 
 
-def finish_ort_append_attention_repeated_3(m: Matcher, nodes: tuple[Node, ...], n10: Any, axis: Any, mask: Any, bias: Any, values: Any, all_values: Any, value: Any, past_value: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+def finish_ort_append_attention_repeated_3(m: Matcher, nodes: tuple[Node, ...], product: Any, axis: Any, factor: Any, mask: Any, bias: Any, values: Any, all_values: Any, value: Any, past_value: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+    n11 = m.producer(product, 'MatMul')
+    if n11 is None or len(n11.inputs) != 2 or n11.attrs:
+        return None
+    query, r6 = n11.inputs
+    n12 = m.producer(r6, 'Transpose')
+    if n12 is None or len(n12.inputs) != 1 or not m.plain(n12, ('perm',)):
+        return None
+    if not literal_equals(n12.attrs.get('perm'), [0, 1, 3, 2]):
+        return None
+    all_keys = n12.inputs[0]
+    n13 = m.producer(all_keys, 'Reshape')
+    if n13 is not None and len(n13.inputs) == 2 and m.plain(n13, ('allowzero',), _RESHAPE):
+        many_keys, _ = n13.inputs
+        found = finish_ort_append_attention_repeated_2(m, (*nodes, n11, n12, n13), many_keys, axis, factor, mask, bias, product, all_keys, values, all_values, query, value, past_value, attended, hidden, root)
+        if found is not None:
+            return found
+    n13 = m.producer(all_keys, 'Squeeze')
+    if n13 is None or len(n13.inputs) != 2 or n13.attrs:
+        return None
+    many_keys, r7 = n13.inputs
+    if not r7:
+        return None
+    return finish_ort_append_attention_repeated_2(m, (*nodes, n11, n12, n13), many_keys, axis, factor, mask, bias, product, all_keys, values, all_values, query, value, past_value, attended, hidden, root)
+
+
+def finish_ort_append_attention_repeated_4(m: Matcher, nodes: tuple[Node, ...], n10: Any, axis: Any, mask: Any, bias: Any, values: Any, all_values: Any, value: Any, past_value: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
     for product, factor in m.orders(n10):
-        found = finish_ort_append_attention_repeated_2(m, nodes, product, axis, factor, mask, bias, values, all_values, value, past_value, attended, hidden, root)
+        found = finish_ort_append_attention_repeated_3(m, nodes, product, axis, factor, mask, bias, values, all_values, value, past_value, attended, hidden, root)
         if found is not None:
             return found
     return None
 
 
-def finish_ort_append_attention_repeated_4(m: Matcher, nodes: tuple[Node, ...], n6: Any, axis: Any, mask: Any, values: Any, all_values: Any, value: Any, past_value: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+def finish_ort_append_attention_repeated_5(m: Matcher, nodes: tuple[Node, ...], n6: Any, axis: Any, mask: Any, values: Any, all_values: Any, value: Any, past_value: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
     for scores, bias in m.orders(n6):
         n10 = m.producer(scores, 'Mul')
         if n10 is None or len(n10.inputs) != 2 or n10.attrs:
             continue
-        found = finish_ort_append_attention_repeated_3(m, (*nodes, n10), n10, axis, mask, bias, values, all_values, value, past_value, attended, hidden, root)
+        found = finish_ort_append_attention_repeated_4(m, (*nodes, n10), n10, axis, mask, bias, values, all_values, value, past_value, attended, hidden, root)
         if found is not None:
             return found
     return None
 
 
-def finish_ort_append_attention_repeated_5(m: Matcher, nodes: tuple[Node, ...], masked: Any, n5: Any, axis: Any, mask: Any, all_values: Any, attended: Any, hidden: Any, root: Any, factor: Any) -> Match | None:
-    n6 = m.producer(masked, 'Add')
-    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
-        return None
-    r4, _ = n5.inputs
-    n7 = m.producer(r4, 'Expand')
+def finish_ort_append_attention_repeated_6(m: Matcher, nodes: tuple[Node, ...], many_values: Any, n6: Any, axis: Any, mask: Any, all_values: Any, attended: Any, hidden: Any, root: Any, factor: Any) -> Match | None:
+    n7 = m.producer(many_values, 'Expand')
     if n7 is None or len(n7.inputs) != 2 or n7.attrs:
         return None
-    r5, _ = n7.inputs
-    n8 = m.producer(r5, 'Unsqueeze')
+    r4, _ = n7.inputs
+    n8 = m.producer(r4, 'Unsqueeze')
     if n8 is None or len(n8.inputs) != 2 or n8.attrs:
         return None
-    values, r6 = n8.inputs
-    if not m.numbers(r6, [2]):
+    values, r5 = n8.inputs
+    if not m.numbers(r5, [2]):
         return None
     n9 = m.producer(values, 'Concat')
     if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('axis',)):
@@ -300,33 +308,34 @@ def finish_ort_append_attention_repeated_5(m: Matcher, nodes: tuple[Node, ...], 
     if not literal_equals(n9.attrs.get('axis'), 2):
         return None
     past_value, value = n9.inputs
-    found = finish_ort_append_attention_repeated_4(m, (*nodes, n6, n7, n8, n9), n6, axis, mask, values, all_values, value, past_value, attended, hidden, root)
+    found = finish_ort_append_attention_repeated_5(m, (*nodes, n7, n8, n9), n6, axis, mask, values, all_values, value, past_value, attended, hidden, root)
     if found is not None:
         return found
     for product, bias in m.orders(n6):
-        found = finish_ort_append_attention_repeated_2(m, (*nodes, n6, n7, n8, n9), product, axis, factor, mask, bias, values, all_values, value, past_value, attended, hidden, root)
+        found = finish_ort_append_attention_repeated_3(m, (*nodes, n7, n8, n9), product, axis, factor, mask, bias, values, all_values, value, past_value, attended, hidden, root)
         if found is not None:
             return found
     return None
 
 
-def finish_ort_append_attention_repeated_6(m: Matcher, nodes: tuple[Node, ...], n6: Any, n5: Any, axis: Any, bias: Any, all_values: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
-    mask, scores, r4 = n6.inputs
-    if not m.number(r4, float('-inf')):
+def finish_ort_append_attention_repeated_7(m: Matcher, nodes: tuple[Node, ...], masked: Any, n5: Any, axis: Any, mask: Any, all_values: Any, attended: Any, hidden: Any, root: Any, factor: Any) -> Match | None:
+    n6 = m.producer(masked, 'Add')
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
-    n7 = m.producer(scores, 'Mul')
-    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
-        return None
-    r5, _ = n5.inputs
-    n8 = m.producer(r5, 'Expand')
+    many_values, _ = n5.inputs
+    return finish_ort_append_attention_repeated_6(m, (*nodes, n6), many_values, n6, axis, mask, all_values, attended, hidden, root, factor)
+
+
+def finish_ort_append_attention_repeated_8(m: Matcher, nodes: tuple[Node, ...], many_values: Any, n7: Any, axis: Any, mask: Any, bias: Any, all_values: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+    n8 = m.producer(many_values, 'Expand')
     if n8 is None or len(n8.inputs) != 2 or n8.attrs:
         return None
-    r6, _ = n8.inputs
-    n9 = m.producer(r6, 'Unsqueeze')
+    r5, _ = n8.inputs
+    n9 = m.producer(r5, 'Unsqueeze')
     if n9 is None or len(n9.inputs) != 2 or n9.attrs:
         return None
-    values, r7 = n9.inputs
-    if not m.numbers(r7, [2]):
+    values, r6 = n9.inputs
+    if not m.numbers(r6, [2]):
         return None
     n10 = m.producer(values, 'Concat')
     if n10 is None or len(n10.inputs) != 2 or not m.plain(n10, ('axis',)):
@@ -334,29 +343,73 @@ def finish_ort_append_attention_repeated_6(m: Matcher, nodes: tuple[Node, ...], 
     if not literal_equals(n10.attrs.get('axis'), 2):
         return None
     past_value, value = n10.inputs
-    return finish_ort_append_attention_repeated_3(m, (*nodes, n7, n8, n9, n10), n7, axis, mask, bias, values, all_values, value, past_value, attended, hidden, root)
+    return finish_ort_append_attention_repeated_4(m, (*nodes, n8, n9, n10), n7, axis, mask, bias, values, all_values, value, past_value, attended, hidden, root)
 
 
-def finish_ort_append_attention_repeated_7(m: Matcher, nodes: tuple[Node, ...], heads: Any, mask: Any, attended: Any, hidden: Any, root: Any, factor: Any, bias: Any) -> Match | None:
-    n3 = m.producer(heads, 'MatMul')
-    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+def finish_ort_append_attention_repeated_9(m: Matcher, nodes: tuple[Node, ...], n6: Any, n5: Any, axis: Any, bias: Any, all_values: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+    mask, scores, r4 = n6.inputs
+    if not m.number(r4, float('-inf')):
         return None
-    r3, all_values = n3.inputs
-    n4 = m.producer(r3, 'Softmax')
-    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+    n7 = m.producer(scores, 'Mul')
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
         return None
-    axis = n4.attrs.get('axis', -1)
+    many_values, _ = n5.inputs
+    return finish_ort_append_attention_repeated_8(m, (*nodes, n7), many_values, n7, axis, mask, bias, all_values, attended, hidden, root)
+
+
+def finish_ort_append_attention_repeated_10(m: Matcher, nodes: tuple[Node, ...], many_values: Any, axis: Any, factor: Any, mask: Any, bias: Any, product: Any, keys: Any, all_keys: Any, all_values: Any, query: Any, key: Any, past_key: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+    n13 = m.producer(many_values, 'Expand')
+    if n13 is None or len(n13.inputs) != 2 or n13.attrs:
+        return None
+    r8, _ = n13.inputs
+    n14 = m.producer(r8, 'Unsqueeze')
+    if n14 is None or len(n14.inputs) != 2 or n14.attrs:
+        return None
+    values, r9 = n14.inputs
+    if not m.numbers(r9, [2]):
+        return None
+    n15 = m.producer(values, 'Concat')
+    if n15 is None or len(n15.inputs) != 2 or not m.plain(n15, ('axis',)):
+        return None
+    if not literal_equals(n15.attrs.get('axis'), 2):
+        return None
+    past_value, value = n15.inputs
+    return finish_ort_append_attention_repeated_1(m, (*nodes, n13, n14, n15), axis, factor, mask, bias, product, keys, all_keys, values, all_values, query, key, value, past_key, past_value, attended, hidden, root)
+
+
+def finish_ort_append_attention_repeated_11(m: Matcher, nodes: tuple[Node, ...], many_keys: Any, n5: Any, axis: Any, factor: Any, mask: Any, bias: Any, product: Any, all_keys: Any, all_values: Any, query: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+    n10 = m.producer(many_keys, 'Expand')
+    if n10 is None or len(n10.inputs) != 2 or n10.attrs:
+        return None
+    r6, _ = n10.inputs
+    n11 = m.producer(r6, 'Unsqueeze')
+    if n11 is None or len(n11.inputs) != 2 or n11.attrs:
+        return None
+    keys, r7 = n11.inputs
+    if not m.numbers(r7, [2]):
+        return None
+    n12 = m.producer(keys, 'Concat')
+    if n12 is None or len(n12.inputs) != 2 or not m.plain(n12, ('axis',)):
+        return None
+    if not literal_equals(n12.attrs.get('axis'), 2):
+        return None
+    past_key, key = n12.inputs
+    many_values, _ = n5.inputs
+    return finish_ort_append_attention_repeated_10(m, (*nodes, n10, n11, n12), many_values, axis, factor, mask, bias, product, keys, all_keys, all_values, query, key, past_key, attended, hidden, root)
+
+
+def finish_ort_append_attention_repeated_12(m: Matcher, nodes: tuple[Node, ...], all_values: Any, n4: Any, axis: Any, mask: Any, attended: Any, hidden: Any, root: Any, factor: Any, bias: Any) -> Match | None:
     n5 = m.producer(all_values, 'Reshape')
     if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('allowzero',), _RESHAPE):
         return None
     masked = n4.inputs[0]
-    found = finish_ort_append_attention_repeated_5(m, (*nodes, n3, n4, n5), masked, n5, axis, mask, all_values, attended, hidden, root, factor)
+    found = finish_ort_append_attention_repeated_7(m, (*nodes, n5), masked, n5, axis, mask, all_values, attended, hidden, root, factor)
     if found is not None:
         return found
     n6 = m.producer(masked, 'Where')
     if n6 is None or len(n6.inputs) != 3 or n6.attrs:
         return None
-    found = finish_ort_append_attention_repeated_6(m, (*nodes, n3, n4, n5, n6), n6, n5, axis, bias, all_values, attended, hidden, root)
+    found = finish_ort_append_attention_repeated_9(m, (*nodes, n5, n6), n6, n5, axis, bias, all_values, attended, hidden, root)
     if found is not None:
         return found
     mask, product, r4 = n6.inputs
@@ -373,18 +426,53 @@ def finish_ort_append_attention_repeated_7(m: Matcher, nodes: tuple[Node, ...], 
         return None
     all_keys = n8.inputs[0]
     n9 = m.producer(all_keys, 'Reshape')
-    if n9 is None or len(n9.inputs) != 2 or not m.plain(n9, ('allowzero',), _RESHAPE):
+    if n9 is not None and len(n9.inputs) == 2 and m.plain(n9, ('allowzero',), _RESHAPE):
+        many_keys, _ = n9.inputs
+        found = finish_ort_append_attention_repeated_11(m, (*nodes, n5, n6, n7, n8, n9), many_keys, n5, axis, factor, mask, bias, product, all_keys, all_values, query, attended, hidden, root)
+        if found is not None:
+            return found
+    n9 = m.producer(all_keys, 'Squeeze')
+    if n9 is None or len(n9.inputs) != 2 or n9.attrs:
         return None
-    r6, _ = n9.inputs
-    n10 = m.producer(r6, 'Expand')
+    many_keys, r6 = n9.inputs
+    if not r6:
+        return None
+    return finish_ort_append_attention_repeated_11(m, (*nodes, n5, n6, n7, n8, n9), many_keys, n5, axis, factor, mask, bias, product, all_keys, all_values, query, attended, hidden, root)
+
+
+def finish_ort_append_attention_repeated_13(m: Matcher, nodes: tuple[Node, ...], masked: Any, n5: Any, axis: Any, mask: Any, all_values: Any, attended: Any, hidden: Any, root: Any, factor: Any) -> Match | None:
+    n6 = m.producer(masked, 'Add')
+    if n6 is None or len(n6.inputs) != 2 or n6.attrs:
+        return None
+    many_values, r4 = n5.inputs
+    if not r4:
+        return None
+    return finish_ort_append_attention_repeated_6(m, (*nodes, n6), many_values, n6, axis, mask, all_values, attended, hidden, root, factor)
+
+
+def finish_ort_append_attention_repeated_14(m: Matcher, nodes: tuple[Node, ...], n6: Any, n5: Any, axis: Any, bias: Any, all_values: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+    mask, scores, r4 = n6.inputs
+    if not m.number(r4, float('-inf')):
+        return None
+    n7 = m.producer(scores, 'Mul')
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+        return None
+    many_values, r5 = n5.inputs
+    if not r5:
+        return None
+    return finish_ort_append_attention_repeated_8(m, (*nodes, n7), many_values, n7, axis, mask, bias, all_values, attended, hidden, root)
+
+
+def finish_ort_append_attention_repeated_15(m: Matcher, nodes: tuple[Node, ...], many_keys: Any, n5: Any, axis: Any, factor: Any, mask: Any, bias: Any, product: Any, all_keys: Any, all_values: Any, query: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+    n10 = m.producer(many_keys, 'Expand')
     if n10 is None or len(n10.inputs) != 2 or n10.attrs:
         return None
-    r7, _ = n10.inputs
-    n11 = m.producer(r7, 'Unsqueeze')
+    r6, _ = n10.inputs
+    n11 = m.producer(r6, 'Unsqueeze')
     if n11 is None or len(n11.inputs) != 2 or n11.attrs:
         return None
-    keys, r8 = n11.inputs
-    if not m.numbers(r8, [2]):
+    keys, r7 = n11.inputs
+    if not m.numbers(r7, [2]):
         return None
     n12 = m.producer(keys, 'Concat')
     if n12 is None or len(n12.inputs) != 2 or not m.plain(n12, ('axis',)):
@@ -392,51 +480,90 @@ def finish_ort_append_attention_repeated_7(m: Matcher, nodes: tuple[Node, ...], 
     if not literal_equals(n12.attrs.get('axis'), 2):
         return None
     past_key, key = n12.inputs
-    r9, _ = n5.inputs
-    n13 = m.producer(r9, 'Expand')
-    if n13 is None or len(n13.inputs) != 2 or n13.attrs:
+    many_values, r8 = n5.inputs
+    if not r8:
         return None
-    r10, _ = n13.inputs
-    n14 = m.producer(r10, 'Unsqueeze')
-    if n14 is None or len(n14.inputs) != 2 or n14.attrs:
-        return None
-    values, r11 = n14.inputs
-    if not m.numbers(r11, [2]):
-        return None
-    n15 = m.producer(values, 'Concat')
-    if n15 is None or len(n15.inputs) != 2 or not m.plain(n15, ('axis',)):
-        return None
-    if not literal_equals(n15.attrs.get('axis'), 2):
-        return None
-    past_value, value = n15.inputs
-    return finish_ort_append_attention_repeated_1(m, (*nodes, n3, n4, n5, n6, n7, n8, n9, n10, n11, n12, n13, n14, n15), axis, factor, mask, bias, product, keys, all_keys, values, all_values, query, key, value, past_key, past_value, attended, hidden, root)
+    return finish_ort_append_attention_repeated_10(m, (*nodes, n10, n11, n12), many_values, axis, factor, mask, bias, product, keys, all_keys, all_values, query, key, past_key, attended, hidden, root)
 
 
-def finish_ort_append_attention_repeated_8(m: Matcher, nodes: tuple[Node, ...], r2: Any, heads: Any, mask: Any, attended: Any, hidden: Any, root: Any, factor: Any, bias: Any) -> Match | None:
+def finish_ort_append_attention_repeated_16(m: Matcher, nodes: tuple[Node, ...], heads: Any, mask: Any, attended: Any, hidden: Any, root: Any, factor: Any, bias: Any) -> Match | None:
+    n3 = m.producer(heads, 'MatMul')
+    if n3 is None or len(n3.inputs) != 2 or n3.attrs:
+        return None
+    r3, all_values = n3.inputs
+    n4 = m.producer(r3, 'Softmax')
+    if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
+        return None
+    axis = n4.attrs.get('axis', -1)
+    found = finish_ort_append_attention_repeated_12(m, (*nodes, n3, n4), all_values, n4, axis, mask, attended, hidden, root, factor, bias)
+    if found is not None:
+        return found
+    n5 = m.producer(all_values, 'Squeeze')
+    if n5 is None or len(n5.inputs) != 2 or n5.attrs:
+        return None
+    masked = n4.inputs[0]
+    found = finish_ort_append_attention_repeated_13(m, (*nodes, n3, n4, n5), masked, n5, axis, mask, all_values, attended, hidden, root, factor)
+    if found is not None:
+        return found
+    n6 = m.producer(masked, 'Where')
+    if n6 is None or len(n6.inputs) != 3 or n6.attrs:
+        return None
+    found = finish_ort_append_attention_repeated_14(m, (*nodes, n3, n4, n5, n6), n6, n5, axis, bias, all_values, attended, hidden, root)
+    if found is not None:
+        return found
+    mask, product, r4 = n6.inputs
+    if not m.number(r4, float('-inf')):
+        return None
+    n7 = m.producer(product, 'MatMul')
+    if n7 is None or len(n7.inputs) != 2 or n7.attrs:
+        return None
+    query, r5 = n7.inputs
+    n8 = m.producer(r5, 'Transpose')
+    if n8 is None or len(n8.inputs) != 1 or not m.plain(n8, ('perm',)):
+        return None
+    if not literal_equals(n8.attrs.get('perm'), [0, 1, 3, 2]):
+        return None
+    all_keys = n8.inputs[0]
+    n9 = m.producer(all_keys, 'Reshape')
+    if n9 is not None and len(n9.inputs) == 2 and m.plain(n9, ('allowzero',), _RESHAPE):
+        many_keys, _ = n9.inputs
+        found = finish_ort_append_attention_repeated_15(m, (*nodes, n3, n4, n5, n6, n7, n8, n9), many_keys, n5, axis, factor, mask, bias, product, all_keys, all_values, query, attended, hidden, root)
+        if found is not None:
+            return found
+    n9 = m.producer(all_keys, 'Squeeze')
+    if n9 is None or len(n9.inputs) != 2 or n9.attrs:
+        return None
+    many_keys, r6 = n9.inputs
+    if not r6:
+        return None
+    return finish_ort_append_attention_repeated_15(m, (*nodes, n3, n4, n5, n6, n7, n8, n9), many_keys, n5, axis, factor, mask, bias, product, all_keys, all_values, query, attended, hidden, root)
+
+
+def finish_ort_append_attention_repeated_17(m: Matcher, nodes: tuple[Node, ...], r2: Any, heads: Any, mask: Any, attended: Any, hidden: Any, root: Any, factor: Any, bias: Any) -> Match | None:
     if not m.number(r2, 0):
         return None
-    return finish_ort_append_attention_repeated_7(m, nodes, heads, mask, attended, hidden, root, factor, bias)
+    return finish_ort_append_attention_repeated_16(m, nodes, heads, mask, attended, hidden, root, factor, bias)
 
 
-def finish_ort_append_attention_repeated_9(m: Matcher, nodes: tuple[Node, ...], n2: Any, mask: Any, hidden: Any, root: Any, factor: Any, bias: Any) -> Match | None:
+def finish_ort_append_attention_repeated_18(m: Matcher, nodes: tuple[Node, ...], n2: Any, mask: Any, hidden: Any, root: Any, factor: Any, bias: Any) -> Match | None:
     attended, heads, r2 = n2.inputs
-    return finish_ort_append_attention_repeated_8(m, nodes, r2, heads, mask, attended, hidden, root, factor, bias)
+    return finish_ort_append_attention_repeated_17(m, nodes, r2, heads, mask, attended, hidden, root, factor, bias)
 
 
-def finish_ort_append_attention_repeated_10(m: Matcher, nodes: tuple[Node, ...], n1: Any, mask: Any, hidden: Any, root: Any, factor: Any, bias: Any, attended: Any) -> Match | None:
+def finish_ort_append_attention_repeated_19(m: Matcher, nodes: tuple[Node, ...], n1: Any, mask: Any, hidden: Any, root: Any, factor: Any, bias: Any, attended: Any) -> Match | None:
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
     if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
-    found = finish_ort_append_attention_repeated_9(m, (*nodes, n2), n2, mask, hidden, root, factor, bias)
+    found = finish_ort_append_attention_repeated_18(m, (*nodes, n2), n2, mask, hidden, root, factor, bias)
     if found is not None:
         return found
     hidden, r2, heads = n2.inputs
-    return finish_ort_append_attention_repeated_8(m, (*nodes, n2), r2, heads, mask, attended, hidden, root, factor, bias)
+    return finish_ort_append_attention_repeated_17(m, (*nodes, n2), r2, heads, mask, attended, hidden, root, factor, bias)
 
 
 def match_ort_append_attention_repeated(m: Matcher, root: Node) -> Match | None:
-    """keys = Concat(past_key, key, axis=2); values = Concat(past_value, value, axis=2); all_keys = Reshape(Expand(Unsqueeze(keys, [2]), _), _, allowzero=_); all_values = Reshape(Expand(Unsqueeze(values, [2]), _), _, allowzero=_); product = MatMul(query, Transpose(all_keys, perm=[0, 1, 3, 2])); scores = any_of(Mul(product, factor), product); masked = any_of(Add(scores, bias), Where(mask, scores, -inf)); heads = MatMul(Softmax(masked, axis=axis), all_values); mended = any_of(Where(attended, heads, 0), Where(hidden, 0, heads), heads); rows = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return (rows, keys, values)"""
+    """keys = Concat(past_key, key, axis=2); values = Concat(past_value, value, axis=2); many_keys = Expand(Unsqueeze(keys, [2]), _); many_values = Expand(Unsqueeze(values, [2]), _); all_keys = any_of(Reshape(many_keys, _, allowzero=_), Squeeze(many_keys, _)); all_values = any_of(Reshape(many_values, _, allowzero=_), Squeeze(many_values, _)); product = MatMul(query, Transpose(all_keys, perm=[0, 1, 3, 2])); scores = any_of(Mul(product, factor), product); masked = any_of(Add(scores, bias), Where(mask, scores, -inf)); heads = MatMul(Softmax(masked, axis=axis), all_values); mended = any_of(Where(attended, heads, 0), Where(hidden, 0, heads), heads); return (Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_), keys, values)"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -445,11 +572,11 @@ def match_ort_append_attention_repeated(m: Matcher, root: Node) -> Match | None:
         return None
     if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
         return None
-    found = finish_ort_append_attention_repeated_10(m, (root, n1), n1, None, None, root, None, None, None)
+    found = finish_ort_append_attention_repeated_19(m, (root, n1), n1, None, None, root, None, None, None)
     if found is not None:
         return found
     heads = n1.inputs[0]
-    return finish_ort_append_attention_repeated_7(m, (root, n1), heads, None, None, None, root, None, None)
+    return finish_ort_append_attention_repeated_16(m, (root, n1), heads, None, None, None, root, None, None)
 
 
 def make_ort_append_attention_repeated(graph: Graph, res: ResultSpec, past_key: Result, key: Result, past_value: Result, value: Result, query: Result, attended: Result | None, hidden: Result | None, scale: Any, shown: Any) -> Any:

@@ -111,10 +111,17 @@ def _unrotated_rows(graph: Graph, heads: str) -> str:
     """Return heads [B, H, L, D] as rows; a RotaryEmbedding of heads becomes one of rows."""
     node = find_producer(graph, heads, "RotaryEmbedding")
     if node is None or len(node.inputs) > 3:
-        return merged_heads(graph, heads)
+        return _merge_heads(graph, heads)
     batch, count, length, width = shape_of(graph, heads)
-    rows = merged_heads(graph, node.inputs[0])
+    rows = _merge_heads(graph, node.inputs[0])
     attributes = {**node.attrs, "num_heads": count}
     rotated = graph.make_node("RotaryEmbedding", [rows, *node.inputs[1:]], **attributes)
     graph.set_shape(rotated, (batch, length, count * width))
     return rotated
+
+
+def _merge_heads(graph: Graph, heads: str) -> str:
+    batch, count, length, width = shape_of(graph, heads)
+    if dims.always_equal(count, 1) and find_producer(graph, heads, "Transpose") is None:
+        return reshape_to(graph, heads, [batch, length, width])
+    return merged_heads(graph, heads)
