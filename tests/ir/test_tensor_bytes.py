@@ -153,3 +153,14 @@ def test_values_are_torch_tensors_again(dtype: torch.dtype, size: tuple[int, int
         assert result.dtype == dtype and result.shape == tensor.shape
         assert torch.equal(result.float(), tensor.float())
     assert ortable.ir.initializers.to_torch(tensor) is tensor
+
+
+def test_an_empty_constant_of_one_dimension_has_no_raw_data():
+    # OpenVINO reads raw data without bytes as a scalar, and no data in more dimensions as an input
+    for shape, has_raw_data in (((0,), False), ((0, 2), True), ((1,), True)):
+        builder = GraphBuilder(18)
+        builder.make_initializer("w", np.zeros(shape, np.int64))
+        builder.make_tensor_output(builder.make_node("Identity", ["w"]))
+        (tensor,) = builder.to_onnx(optimize=False).graph.initializer
+        assert tensor.HasField("raw_data") == has_raw_data
+        assert numpy_helper.to_array(tensor).shape == shape

@@ -4,7 +4,8 @@ Execution providers of plugin libraries run checks of their own (plugins.py).
 
 Results are compared with eager. A model that is not equal is an error, unless expected.yaml says
 why. `--docs` writes the table to docs/deployment.md. `--samples` runs the sample calls of the specs
-instead, and takes the options of tests.suites (see samples.py).
+instead, and takes the options of tests.suites (see samples.py). `--faults` runs the small files
+that show the limits of the runtimes (see faults.py), as `--samples --bounded` does in addition.
 """
 
 from __future__ import annotations
@@ -146,20 +147,26 @@ def install_runtimes(names: Sequence[str], with_node: bool) -> list[Runtime]:
     return runtimes
 
 
-def check_samples(argv: Sequence[str]) -> int:
-    """Run the sample calls of the specs with the options of tests.suites."""
+def check_operators(argv: Sequence[str]) -> int:
+    """Run the small files, or the sample calls of the specs with the options of tests.suites."""
     from tests.suites.command import main as run_suite
 
+    from .faults import check_faults
     from .samples import make_suite
 
     names = [runtime.name for runtime in RUNTIMES if not runtime.is_importer]
-    return run_suite(make_suite(install_runtimes(names, with_node=True)), argv)
+    runtimes = install_runtimes(names, with_node=True)
+    if "--faults" in argv:
+        return check_faults(runtimes)
+    options = [argument for argument in argv if argument != "--samples"]
+    status = run_suite(make_suite(runtimes), options)
+    return max(status, check_faults(runtimes)) if "--bounded" in argv else status
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
-    if "--samples" in argv:
-        return check_samples([argument for argument in argv if argument != "--samples"])
+    if "--samples" in argv or "--faults" in argv:
+        return check_operators(argv)
     options = parse(argv)
     warnings.simplefilter("ignore")
     runtimes = install_runtimes(options.runtimes.split(","), with_node=not options.bounded)

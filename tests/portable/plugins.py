@@ -20,7 +20,7 @@ import torch
 import ortable
 from ortable.compat.providers import check_providers, is_plugin_provider
 
-from .runtimes import FOLDER, SECONDS, Runtime, error_text, install
+from .runtimes import SECONDS, Runtime, error_text, install
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -133,10 +133,11 @@ def check_plugins(names: list[str]) -> list[str]:
     """Install plugins, run their checks in processes, and return a line for each failure."""
     failures = []
     for name in names:
-        install(Runtime(name, (PLUGINS[name].package,)))
+        packages = Runtime(name, (PLUGINS[name].package,))
+        install(packages)
         process = subprocess.run(
             [sys.executable, "-m", "tests.portable.plugins", name],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(FOLDER / name)])},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(packages.folder)])},
             cwd=ROOT,
             capture_output=True,
             text=True,

@@ -39,7 +39,8 @@ def run_openvino(path: Path, inputs: Arrays) -> list[np.ndarray]:
         array = next((inputs[name] for name in port.names if name in inputs), in_order[index])
         is_own = array.dtype.isbuiltin != 1
         dtype = _own_type(array.dtype.name) if is_own else openvino.Type(array.dtype)
-        tensor = openvino.Tensor(array.view(np.uint8) if is_own else array, array.shape, dtype)
+        data = array.ravel().view(np.uint8) if is_own else array
+        tensor = openvino.Tensor(data, array.shape, dtype)
         request.set_input_tensor(index, tensor)
     request.infer()
     results = [request.get_tensor(port) for port in compiled.outputs]

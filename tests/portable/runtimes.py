@@ -1,6 +1,6 @@
 """The runtimes of others: their packages, and a run of a model in a process of its own.
 
-The packages lie in build/portable, which nothing else reads.
+The packages of each version lie in a folder of their own, below ~/.cache/ortable/portable.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 
 from examples.web import RUNTIME, install_packages
+from tests.support.environment import cache_folder
 
 from .run_python import write_arrays
 
 HERE = Path(__file__).resolve().parent
-FOLDER = HERE.parents[1] / "build" / "portable"
 SECONDS = 300
 
 
@@ -39,6 +39,12 @@ class Runtime:
     packages: tuple[str, ...]
     is_node: bool = False
     is_importer: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the packages."""
+        python = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        return cache_folder() / "portable" / f"{self.packages[0]}-{python}"
 
 
 RUNTIMES = (
@@ -56,7 +62,7 @@ class RuntimeFailure(Exception):
 
 def install(runtime: Runtime) -> None:
     """Install the packages of a runtime, unless exactly these are installed."""
-    target = FOLDER / runtime.name
+    target = runtime.folder
     if runtime.is_node:
         install_packages(target, runtime.packages)
         return
@@ -104,7 +110,7 @@ class RuntimeServer:
         return read_results(folder)
 
     def _start(self) -> subprocess.Popen[str]:
-        is_node, target = self.runtime.is_node, FOLDER / self.runtime.name
+        is_node, target = self.runtime.is_node, self.runtime.folder
         script = HERE / ("run_web.js" if is_node else "run_python.py")
         program = ["node", script] if is_node else [sys.executable, script, self.runtime.name]
         variable = "NODE_PATH" if is_node else "PYTHONPATH"

@@ -11,7 +11,7 @@ from ortable.debug.arrays import to_numpy
 from .__main__ import EQUAL, EXPECTED, compare, find_unexpected, markdown
 from .run_python import read_inputs, write_arrays
 from .runtimes import RUNTIMES, error_text, read_results
-from .samples import collect_cases, load_listed, summarize
+from .samples import VARYING, collect_cases, load_listed, load_varying, summarize
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,7 @@ def test_samples_are_listed_by_runtime():
     listed = load_listed(runtimes).listed
     assert set(listed) <= set(collect_cases()), "samples.yaml lists sample calls that are gone"
     assert summarize({"openvino": "exact", "tract": "failing"}) == "failing in tract"
+    assert all(f"{VARYING} in {name}" in listed[case] for name, case in load_varying())
     assert set(load_listed(runtimes[:1]).listed) < set(listed)
 
 

@@ -41,7 +41,8 @@ def fill_tensor(proto: TensorProto, value: Any, name: str = "") -> None:
     else:
         if array.dtype.byteorder == ">":
             array = array.astype(array.dtype.newbyteorder("<"))
-        proto.raw_data = array.tobytes()
+        if array.shape != (0,):  # OpenVINO reads raw data without bytes as a scalar
+            proto.raw_data = array.tobytes()
 
 
 def fill_stub(proto: TensorProto, name: str, value: Any, location: str = EXTERNAL_FILE) -> None:
