@@ -11,7 +11,7 @@ from ortable import WeightOptions
 from ortable.builder import GraphBuilder
 from ortable.errors import OptionError
 from ortable.passes.quantize_weights import quantize_weights
-from ortable.passes.weight_quantization import parse_weights, quantize_matrix
+from ortable.passes.weight_quantization import QuantizationRun, parse_weights, quantize_matrix
 
 CHOICES = [
     (kind, size, symmetric)
@@ -128,7 +128,7 @@ def test_a_place_that_rules_refuse_is_in_no_account() -> None:
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("foreign", 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     builder = GraphBuilder(model, target="onnxruntime")
-    rounding = quantize_weights(builder, parse_weights("int4"))
+    rounding = quantize_weights(builder, QuantizationRun(WeightOptions()))
     assert [node.op_type for node in builder.nodes] == [
         "Strange",
         "MatMul",

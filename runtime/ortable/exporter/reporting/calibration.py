@@ -1,0 +1,107 @@
+"""Measure the second moments of the inputs of linear layers on the user's calls.
+
+The error of a layer y = x W^T whose weight is off by E is E M E^T summed over its rows, where M is
+the sum of x^T x over the inputs x of the calls. So M says which numbers of a weight matter, and
+which errors cancel. Called by `quantization_report.py`, for ``calibration=``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from ortable.builder import GraphBuilder
+from ortable.exporter.reporting.sessions import make_session, run_session
+from ortable.ir.proto.large_model import LargeModel
+
+_MAX_BYTES = 1 << 30  # moments that are in memory at the same time
+_PREFIX = "moment:"
+
+
+class Calibration:
+    """Second moments of the inputs of products with constant matrices, measured on request.
+
+    A batch of moments is measured in one run over all calls, and forgotten when another batch is.
+    """
+
+    def __init__(
+        self, builder: GraphBuilder, model: LargeModel, calls: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """``model`` is the model of ``builder``; ``calls`` are its inputs by name."""
+        self._model, self._calls = model, calls
+        self._sources: dict[str, dict[str, None]] = {}  # by weight
+        self._sizes: dict[str, int] = {}  # sizes of sources, in the order of the graph
+        for name in builder.initializers_dict:
+            for source, size in _find_sources(builder, name):
+                self._sources.setdefault(name, {})[source] = None
+                self._sizes[source] = size
+        order = {out: n for n, node in enumerate(builder.nodes) for out in node.outputs}
+        self._order = sorted(self._sizes, key=lambda source: order.get(source, -1))
+        self._moments: dict[str, np.ndarray] = {}
+
+    def moment_of(self, weight: str) -> np.ndarray | None:
+        """Return the second moment [K, K] of all inputs of a weight [N, K], or None.
+
+        It is None for a weight that no product of the main graph reads, and for inputs with NaN or
+        infinities.
+        """
+        sources = self._sources.get(weight)
+        if not sources:
+            return None
+        moments = [self._measure(source) for source in sources]
+        total = moments[0] if len(moments) == 1 else np.sum(moments, axis=0)
+        return total if np.isfinite(total).all() else None
+
+    def _measure(self, source: str) -> np.ndarray:
+        if source not in self._moments:
+            begin, total = self._order.index(source), 0
+            batch: list[str] = []
+            for name in self._order[begin:]:
+                total += 4 * self._sizes[name] ** 2
+                if batch and total > _MAX_BYTES:
+                    break
+                batch.append(name)
+            self._moments = dict(zip(batch, self._sum_moments(batch), strict=True))
+        return self._moments[source]
+
+    def _sum_moments(self, sources: Sequence[str]) -> list[np.ndarray]:
+        """Return the second moments of values, summed over the calls."""
+        proto = onnx.ModelProto()
+        proto.CopyFrom(self._model.session_proto())
+        del proto.graph.output[:]
+        for number, source in enumerate(sources):
+            cast, rows, shape, moment = (f"{_PREFIX}{role}{number}" for role in "xrsm")
+            size = np.array([-1, self._sizes[source]])
+            proto.graph.initializer.append(onnx.numpy_helper.from_array(size, shape))
+            proto.graph.node.extend(
+                (
+                    helper.make_node("Cast", [source], [cast], to=TensorProto.FLOAT),
+                    helper.make_node("Reshape", [cast, shape], [rows]),
+                    helper.make_node("Gemm", [rows, rows], [moment], transA=1),
+                )
+            )
+            info = helper.make_tensor_value_info(moment, TensorProto.FLOAT, [size[1]] * 2)
+            proto.graph.output.append(info)
+        session = make_session(LargeModel(proto, self._model.tensors))
+        sums: list[np.ndarray] = []
+        for call in self._calls:
+            moments = [moment.numpy() for moment in run_session(session, dict(call))]
+            sums = [a + b for a, b in zip(sums, moments, strict=True)] if sums else moments
+        return sums
+
+
+def _find_sources(builder: GraphBuilder, weight: str) -> Iterator[tuple[str, int]]:
+    """Yield the other factor of each product of the main graph with a matrix, and its last size."""
+    shape = builder.get_shape(weight) if builder.has_shape(weight) else ()
+    for node in builder.uses(weight):
+        if node.op_type in ("Transpose", "Cast") and len(shape) == 2:
+            yield from _find_sources(builder, node.outputs[0])
+        elif node.op_type in ("MatMul", "Gemm") and len(shape) == 2 and node.inputs[1] == weight:
+            transposed = node.op_type == "Gemm" and node.attrs.get("transB", 0)
+            size = shape[1 if transposed else 0]
+            if isinstance(size, int):
+                yield node.inputs[0], size
