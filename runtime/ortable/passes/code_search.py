@@ -48,19 +48,22 @@ def search_codes(
         x: groups of finite float32 numbers, [size, M]: one column a group.
         bits: the bits of a code.
         symmetric: whether the zero point is the middle code.
-        importance: weights of squared errors, broadcast to [size, M]; None weights all alike.
+        importance: weights of squared errors, broadcast to [size, M]. None prefers scales that are
+            good for large numbers, as llama.cpp does: the outputs of trained models then change
+            less, though the sum of all squared errors is not the smallest.
     """
     exponents = np.clip(np.frexp(np.abs(x).max(0))[1], -126, 126)
     x = np.ldexp(x, -exponents)  # exact, and no square underflows
     nearest = round_to_nearest(x, bits, symmetric)
-    scales = _search_scales(x, nearest, bits, symmetric, importance)
+    weights = np.abs(x) + np.sqrt((x * x).mean(0)) if importance is None else importance
+    scales = _search_scales(x, nearest, bits, symmetric, weights)
     scales = np.ldexp(np.ldexp(scales, exponents), -exponents)  # as they are stored
     steps = round_steps(x, scales, nearest.zeros, bits, np.empty_like(x))
-    best = CodedGroups(steps, scales, nearest.zeros)
-    is_better = best.squared_error(x, importance) < nearest.squared_error(x, importance)
-    np.copyto(best.steps, nearest.steps, where=~is_better)
-    scales = np.where(is_better, scales, nearest.scales)
-    return CodedGroups(best.steps, np.ldexp(scales, exponents), nearest.zeros)
+    found = CodedGroups(steps, scales, nearest.zeros)
+    is_worse = found.squared_error(x, importance) >= nearest.squared_error(x, importance)
+    np.copyto(steps, nearest.steps, where=is_worse)
+    scales = np.where(is_worse, nearest.scales, scales)
+    return CodedGroups(steps, np.ldexp(scales, exponents), nearest.zeros)
 
 
 def round_to_nearest(x: np.ndarray, bits: int, symmetric: bool) -> CodedGroups:
@@ -83,11 +86,7 @@ def round_to_nearest(x: np.ndarray, bits: int, symmetric: bool) -> CodedGroups:
 
 
 def _search_scales(
-    x: np.ndarray,
-    nearest: CodedGroups,
-    bits: int,
-    symmetric: bool,
-    importance: np.ndarray | None,
+    x: np.ndarray, nearest: CodedGroups, bits: int, symmetric: bool, importance: np.ndarray
 ) -> np.ndarray:
     """Return the least-squares scale [M] of the best candidate, for the zeros of ``nearest``.
 
@@ -96,30 +95,26 @@ def _search_scales(
     """
     reach = np.float32(1 << (bits - 1) if symmetric else (1 << bits) - 1)
     best, best_gain = nearest.scales, np.full_like(nearest.scales, -1)
-    steps, buffer = np.empty_like(x), np.empty_like(x)
+    steps, weighted = np.empty_like(x), np.empty_like(x)
+    target = x * importance
 
-    def fit_scale() -> tuple[np.ndarray, np.ndarray]:
-        """Return the least-squares scale of ``steps``, and the error that it removes."""
-        weighted = steps if importance is None else np.multiply(steps, importance, out=buffer)
-        square = (
-            _sum(weighted * steps)
-            if importance is not None
-            else _sum(np.multiply(steps, steps, out=buffer))
-        )
-        product = _sum(np.multiply(weighted, x, out=buffer))
-        scales = divide(product, square)
-        return scales, scales * product
+    def fit_scales(candidates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return least-squares scales for codes of the candidates, and the errors they remove."""
+        round_steps(x, candidates, nearest.zeros, bits, steps)
+        np.multiply(steps, steps, out=weighted)
+        squares = _sum(np.multiply(weighted, importance, out=weighted))
+        products = _sum(np.multiply(steps, target, out=weighted))
+        scales = divide(products, squares)
+        return scales, scales * products
 
     for clipped in _CLIPPED_STEPS:
         for sign in (1, -1) if symmetric else (1,):
-            candidate = nearest.scales * np.float32(sign * reach / (reach + clipped))
-            round_steps(x, candidate, nearest.zeros, bits, steps)
-            scales, gain = fit_scale()
+            candidates = nearest.scales * np.float32(sign * reach / (reach + clipped))
+            scales, gain = fit_scales(candidates)
             is_better = gain > best_gain
             best, best_gain = np.where(is_better, scales, best), np.maximum(gain, best_gain)
     for _ in range(_REFINEMENTS):
-        round_steps(x, best, nearest.zeros, bits, steps)
-        best = fit_scale()[0]
+        best = fit_scales(best)[0]
     return best
 
 
@@ -134,8 +129,9 @@ def round_steps(
 
 
 def divide(values: np.ndarray | np.floating[Any], divisors: np.ndarray) -> np.ndarray:
-    """Return quotients, and 0 where the divisor is 0."""
-    return np.divide(values, divisors, out=np.zeros_like(divisors), where=divisors != 0)
+    """Return quotients, and 0 where the divisor is 0 or so small that the quotient overflows."""
+    has_quotient = np.abs(divisors) >= np.finfo(np.float32).tiny
+    return np.divide(values, divisors, out=np.zeros_like(divisors), where=has_quotient)
 
 
 def _sum(values: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ from onnx import TensorProto, helper
 
 from ortable.builder import GraphBuilder
 from ortable.exporter.reporting.sessions import make_session, run_session
+from ortable.ir import initializers
 from ortable.ir.proto.large_model import LargeModel
 
 _MAX_BYTES = 1 << 30  # moments that are in memory at the same time
@@ -29,10 +30,18 @@ class Calibration:
     """
 
     def __init__(
-        self, builder: GraphBuilder, model: LargeModel, calls: Sequence[Mapping[str, Any]]
+        self,
+        builder: GraphBuilder,
+        model: LargeModel,
+        calls: Sequence[Mapping[str, Any]],
+        tables: bool,
     ) -> None:
-        """``model`` is the model of ``builder``; ``calls`` are its inputs by name."""
-        self._model, self._calls = model, calls
+        """``model`` is the model of ``builder``; ``calls`` are its inputs by name.
+
+        ``tables`` is whether embedding tables are quantized, too.
+        """
+        self._model, self._calls, self._builder = model, calls, builder
+        self._tables = tables and builder.target == "onnxruntime"
         self._sources: dict[str, dict[str, None]] = {}  # by weight
         self._sizes: dict[str, int] = {}  # sizes of sources, in the order of the graph
         for name in builder.initializers_dict:
@@ -47,14 +56,21 @@ class Calibration:
         """Return the second moment [K, K] of all inputs of a weight [N, K], or None.
 
         It is None for a weight that no product of the main graph reads, and for inputs with NaN or
-        infinities.
+        infinities. For an embedding table that is also the weight of a product, the relative errors
+        of its rows and of the product count alike.
         """
         sources = self._sources.get(weight)
         if not sources:
             return None
         moments = [self._measure(source) for source in sources]
         total = moments[0] if len(moments) == 1 else np.sum(moments, axis=0)
-        return total if np.isfinite(total).all() else None
+        if not np.isfinite(total).all():
+            return None
+        if self._tables and any(node.op_type == "Gather" for node in self._builder.uses(weight)):
+            value = self._builder.initializers_dict[weight]
+            rows = initializers.to_torch(value, weight).detach().float().numpy()
+            total = total + _row_share(rows, total) * np.eye(len(total), dtype=np.float32)
+        return total
 
     def _measure(self, source: str) -> np.ndarray:
         if source not in self._moments:
@@ -75,8 +91,10 @@ class Calibration:
         del proto.graph.output[:]
         for number, source in enumerate(sources):
             cast, rows, shape, moment = (f"{_PREFIX}{role}{number}" for role in "xrsm")
-            size = np.array([-1, self._sizes[source]])
-            proto.graph.initializer.append(onnx.numpy_helper.from_array(size, shape))
+            size = self._sizes[source]
+            proto.graph.initializer.append(
+                onnx.numpy_helper.from_array(np.array([-1, size]), shape)
+            )
             proto.graph.node.extend(
                 (
                     helper.make_node("Cast", [source], [cast], to=TensorProto.FLOAT),
@@ -84,7 +102,7 @@ class Calibration:
                     helper.make_node("Gemm", [rows, rows], [moment], transA=1),
                 )
             )
-            info = helper.make_tensor_value_info(moment, TensorProto.FLOAT, [size[1]] * 2)
+            info = helper.make_tensor_value_info(moment, TensorProto.FLOAT, [size, size])
             proto.graph.output.append(info)
         session = make_session(LargeModel(proto, self._model.tensors))
         sums: list[np.ndarray] = []
@@ -92,6 +110,13 @@ class Calibration:
             moments = [moment.numpy() for moment in run_session(session, dict(call))]
             sums = [a + b for a, b in zip(sums, moments, strict=True)] if sums else moments
         return sums
+
+
+def _row_share(rows: np.ndarray, moment: np.ndarray) -> np.floating[Any]:
+    """Return the factor of the identity whose errors of rows count like those of the product."""
+    with np.errstate(all="ignore"):
+        share = np.vdot(rows @ moment, rows) / np.vdot(rows, rows)
+    return share if np.isfinite(share) else np.float32(0)
 
 
 def _find_sources(builder: GraphBuilder, weight: str) -> Iterator[tuple[str, int]]:

@@ -290,7 +290,9 @@ class _QuantizationTrial:
         self.base: LargeModel = builder.to_onnx(
             large_model=True, external_threshold=1024, optimize=False
         )
-        self.calibration = Calibration(builder, self.base, calls) if calls else None
+        self.calibration = (
+            Calibration(builder, self.base, calls, options.embeddings) if calls else None
+        )
         self.ranges = measure_ranges(builder, self.base, feeds) if options.is_half else {}
         self.names = [output.name for output in self.base.proto.graph.output]
         self.expected: list[torch.Tensor] = []
