@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         try:
             quantized = CANDIDATES[name](source)
             record["seconds"] = time.perf_counter() - start
-            record.update(bytes=quantized.bytes, **judge(quantized, float32, ids))
+            scores = judge(quantized, float32, ids)
+            if not math.isfinite(scores["kl"]) or scores["kl"] > 10:
+                raise ValueError("its results are not those of the model")
+            record.update(bytes=quantized.bytes, **scores)
         except Exception as error:  # a quantizer that fails has no row
             record["failed"] = reason(error)
         records.append(record)

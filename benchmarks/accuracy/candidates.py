@@ -141,12 +141,18 @@ def _quantize_in_onnxruntime(source: Source, algorithm: str, **options: Any) -> 
 # -- llama.cpp's formats, computed in float32 with the dequantized weights
 
 
-def _quantize_in_ggml(source: Source, type_of: Callable[[str], str]) -> Quantized:
-    """Replace each matrix by what ggml makes of it; ``type_of`` gives the format by name."""
+def _quantize_in_ggml(
+    source: Source, type_of: Callable[[str], str], calibrate: bool = False
+) -> Quantized:
+    """Replace each matrix by what ggml makes of it; ``type_of`` gives the format by name.
+
+    With ``calibrate``, mean squares of the inputs weight the errors (an importance matrix).
+    """
     from gguf import GGMLQuantizationType
     from gguf.quants import dequantize
 
     library = _load_ggml()
+    importance = _measure_squares(source) if calibrate else {}
     model, size = copy.deepcopy(source.model), 0
     for name, weight in model.named_parameters():
         if weight.ndim < 2:
@@ -156,13 +162,38 @@ def _quantize_in_ggml(source: Source, type_of: Callable[[str], str]) -> Quantize
         rows, inner = weight.shape
         array = np.ascontiguousarray(weight.detach().numpy())
         packed = np.zeros((rows, library.ggml_row_size(int(kind), inner)), np.uint8)
+        squares = importance.get(name)
         library.ggml_quantize_chunk(
-            int(kind), array.ctypes.data, packed.ctypes.data, 0, rows, inner, None
-        )
+            int(kind), array.ctypes.data, packed.ctypes.data, 0, rows, inner,
+            None if squares is None else squares.ctypes.data,
+        )  # fmt: skip
         weight.data = torch.from_numpy(dequantize(packed, kind).reshape(rows, inner).copy())
         size += packed.nbytes
     size += _byte_count_of_constants(source)
     return Quantized(lambda ids: model(input_ids=ids).logits.detach(), size)
+
+
+@torch.no_grad()
+def _measure_squares(source: Source) -> dict[str, np.ndarray]:
+    """Return the mean squares of the inputs of linear layers, by the name of the weight."""
+    squares: dict[str, np.ndarray] = {}
+
+    def make_hook(name: str) -> Callable[..., None]:
+        def store(module: Any, inputs: Any, output: Any) -> None:
+            squares[f"{name}.weight"] = inputs[0].square().mean((0, 1)).numpy()
+
+        return store
+
+    layers = [
+        (name, module)
+        for name, module in source.model.named_modules()
+        if isinstance(module, torch.nn.Linear)
+    ]
+    handles = [module.register_forward_hook(make_hook(name)) for name, module in layers]
+    source.model(input_ids=source.texts)
+    for handle in handles:
+        handle.remove()
+    return squares
 
 
 def _byte_count_of_constants(source: Source) -> int:
@@ -232,9 +263,7 @@ CANDIDATES: Mapping[str, Callable[[Source], Quantized]] = {
     "ortable int4, calibrated": lambda source: _export(source, True),
     "ortable int4, calibrated, groups of 64": lambda source: _export(source, True, group_size=64),
     "ortable int4, calibrated, groups of 128": lambda source: _export(source, True, group_size=128),
-    "ortable int4, calibrated, float32 activations": lambda source: _export(
-        source, True, activations="float32"
-    ),
+    "ortable int4, calibrated, some int8": lambda source: _export(source, True, bits=_MIXED),
     "nearest, symmetric": lambda source: _export_nearest(source, symmetric=True),
     "nearest": _export_nearest,
     "onnxruntime, RTN": lambda source: _quantize_in_onnxruntime(
@@ -256,6 +285,9 @@ CANDIDATES: Mapping[str, Callable[[Source], Quantized]] = {
     "llama.cpp, Q4_K": lambda source: _quantize_in_ggml(source, lambda name: "Q4_K"),
     "llama.cpp, Q4_K_M": lambda source: _quantize_in_ggml(
         source, _medium_mix(source.model.config.num_hidden_layers)
+    ),
+    "llama.cpp, Q4_K_M, importance matrix": lambda source: _quantize_in_ggml(
+        source, _medium_mix(source.model.config.num_hidden_layers), calibrate=True
     ),
     "nncf, int4": lambda source: _quantize_in_nncf(source, False, group_size=32),
     "nncf, int4, scale estimation": lambda source: _quantize_in_nncf(
