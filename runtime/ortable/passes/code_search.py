@@ -34,7 +34,7 @@ class CodedGroups(NamedTuple):
         difference *= difference
         if importance is not None:
             difference *= importance
-        return _sum(difference)
+        return _sum_columns(difference)
 
 
 def search_codes(
@@ -59,8 +59,8 @@ def search_codes(
     scales = _search_scales(x, nearest, bits, symmetric, weights)
     scales = np.ldexp(np.ldexp(scales, exponents), -exponents)  # as they are stored
     steps = round_steps(x, scales, nearest.zeros, bits, np.empty_like(x))
-    found = CodedGroups(steps, scales, nearest.zeros)
-    is_worse = found.squared_error(x, importance) >= nearest.squared_error(x, importance)
+    coded = CodedGroups(steps, scales, nearest.zeros)
+    is_worse = coded.squared_error(x, importance) >= nearest.squared_error(x, importance)
     np.copyto(steps, nearest.steps, where=is_worse)
     scales = np.where(is_worse, nearest.scales, scales)
     return CodedGroups(steps, np.ldexp(scales, exponents), nearest.zeros)
@@ -81,7 +81,7 @@ def round_to_nearest(x: np.ndarray, bits: int, symmetric: bool) -> CodedGroups:
     else:
         low, high = np.minimum(low, 0), np.maximum(high, 0)
         scales = (high - low) / np.float32(top)
-        zeros = np.clip(np.rint(divide(-low, scales)), 0, top)
+        zeros = np.clip(np.rint(safe_divide(-low, scales)), 0, top)
     return CodedGroups(round_steps(x, scales, zeros, bits, np.empty_like(x)), scales, zeros)
 
 
@@ -102,9 +102,9 @@ def _search_scales(
         """Return least-squares scales for codes of the candidates, and the errors they remove."""
         round_steps(x, candidates, nearest.zeros, bits, steps)
         np.multiply(steps, steps, out=weighted)
-        squares = _sum(np.multiply(weighted, importance, out=weighted))
-        products = _sum(np.multiply(steps, target, out=weighted))
-        scales = divide(products, squares)
+        squares = _sum_columns(np.multiply(weighted, importance, out=weighted))
+        products = _sum_columns(np.multiply(steps, target, out=weighted))
+        scales = safe_divide(products, squares)
         return scales, scales * products
 
     for clipped in _CLIPPED_STEPS:
@@ -122,18 +122,18 @@ def round_steps(
     x: np.ndarray, scales: np.ndarray, zeros: np.ndarray, bits: int, out: np.ndarray
 ) -> np.ndarray:
     """Return the nearest steps of numbers, limited to the codes that exist."""
-    np.multiply(x, divide(np.float32(1), scales), out=out)
+    np.multiply(x, safe_divide(np.float32(1), scales), out=out)
     np.rint(out, out=out)
     np.maximum(out, -zeros, out=out)
     return np.minimum(out, (1 << bits) - 1 - zeros, out=out)
 
 
-def divide(values: np.ndarray | np.floating[Any], divisors: np.ndarray) -> np.ndarray:
+def safe_divide(values: np.ndarray | np.floating[Any], divisors: np.ndarray) -> np.ndarray:
     """Return quotients, and 0 where the divisor is 0 or so small that the quotient overflows."""
     has_quotient = np.abs(divisors) >= np.finfo(np.float32).tiny
     return np.divide(values, divisors, out=np.zeros_like(divisors), where=has_quotient)
 
 
-def _sum(values: np.ndarray) -> np.ndarray:
+def _sum_columns(values: np.ndarray) -> np.ndarray:
     total: np.ndarray = values.sum(0)
     return total

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from .code_search import CodedGroups, divide, round_steps, round_to_nearest, search_codes
+from .code_search import CodedGroups, round_steps, round_to_nearest, safe_divide, search_codes
 
 _DAMPING = 0.01  # of the mean diagonal, added to it: inputs of few calls do not say everything
 _SWEEPS = 3  # of coordinate descent
@@ -37,9 +37,9 @@ def quantize_with_feedback(
     """
     exponent = np.clip(np.frexp(np.abs(weight).max())[1], -126, 126)
     weight = np.ldexp(weight, -exponent)
-    hessian = _damp(moment, len(weight))
+    hessian = _damp_moment(moment, len(weight))
     groups = _feed_errors(weight, hessian, bits, group_size, symmetric)
-    _descend(weight, groups, hessian, bits)
+    _descend_coordinates(weight, groups, hessian, bits)
     nearest = [
         round_to_nearest(weight[begin : begin + group_size], bits, symmetric)
         for begin in range(0, len(weight), group_size)
@@ -53,7 +53,7 @@ def quantize_with_feedback(
     return CodedGroups(steps.reshape(group_size, -1), scales.ravel(), zeros.ravel())
 
 
-def _damp(moment: np.ndarray, size: int) -> np.ndarray:
+def _damp_moment(moment: np.ndarray, size: int) -> np.ndarray:
     """Return a moment [size, size] with a mean diagonal of about 1, and a part of it added."""
     hessian = np.zeros((size, size), np.float32)
     hessian[: len(moment), : len(moment)] = moment / moment.diagonal().mean(dtype=np.float64)
@@ -89,7 +89,9 @@ def _feed_errors(
     return groups
 
 
-def _descend(weight: np.ndarray, groups: list[CodedGroups], hessian: np.ndarray, bits: int) -> None:
+def _descend_coordinates(
+    weight: np.ndarray, groups: list[CodedGroups], hessian: np.ndarray, bits: int
+) -> None:
     """Change codes and scales, in place, one at a time, each to its best value given the others."""
     size = len(groups[0].steps)
     gradient = hessian @ _difference(weight, groups)
@@ -105,7 +107,7 @@ def _descend(weight: np.ndarray, groups: list[CodedGroups], hessian: np.ndarray,
                 change = (coded.steps[column] - steps) * coded.scales
                 slopes -= curvature[:, column, None] * change
             steepness = (coded.steps * (curvature @ coded.steps)).sum(0)
-            coded.scales[:] += divide((coded.steps * slopes).sum(0), steepness)
+            coded.scales[:] += safe_divide((coded.steps * slopes).sum(0), steepness)
             gradient -= hessian[:, part] @ (coded.steps * coded.scales - before)
 
 

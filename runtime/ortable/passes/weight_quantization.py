@@ -370,8 +370,8 @@ def quantize_matrix(
         scales[chunk] = coded.scales.reshape(-1, group_count)
         if zeros is not None:
             zeros[chunk] = coded.zeros.reshape(-1, group_count)
-        squared_error += _dot(coded.steps * coded.scales - x)
-        squared_sum += _dot(x)
+        squared_error += _sum_squares(coded.steps * coded.scales - x)
+        squared_sum += _sum_squares(x)
     error = (squared_error / squared_sum) ** 0.5 if squared_sum else 0.0
     return QuantizedTensor(
         _as_codes(codes[:, :inner], bits, symmetric),
@@ -389,7 +389,7 @@ def _as_codes(values: np.ndarray, bits: int, signed: bool) -> np.ndarray:
     return (values & 15).view(ml_dtypes.int4 if signed else ml_dtypes.uint4)
 
 
-def _dot(values: np.ndarray) -> float:
+def _sum_squares(values: np.ndarray) -> float:
     """Return the sum of squares in float64, where those of tiny numbers do not underflow."""
     wide = values.astype(np.float64).ravel()
     return float(wide @ wide)

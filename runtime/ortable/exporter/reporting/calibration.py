@@ -7,7 +7,7 @@ which errors cancel. Called by `quantization_report.py`, for ``calibration=``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from onnx import TensorProto, helper
 from ortable.builder import GraphBuilder
 from ortable.exporter.reporting.sessions import make_session, run_session
 from ortable.ir import initializers
+from ortable.ir.node import Node
 from ortable.ir.proto.large_model import LargeModel
 
 _MAX_BYTES = 1 << 30  # moments that are in memory at the same time
@@ -119,14 +120,24 @@ def _row_share(rows: np.ndarray, moment: np.ndarray) -> np.floating[Any]:
     return share if np.isfinite(share) else np.float32(0)
 
 
+# Products with a matrix as the second input, and the axis of its values that is summed over.
+_SUM_AXES: Mapping[str, Callable[[Node], int]] = {
+    "MatMul": lambda node: 0,
+    "Gemm": lambda node: int(node.attrs.get("transB", 0)),
+}
+
+
 def _find_sources(builder: GraphBuilder, weight: str) -> Iterator[tuple[str, int]]:
-    """Yield the other factor of each product of the main graph with a matrix, and its last size."""
+    """Yield the other factor of each product of the main graph with a matrix, and its last size.
+
+    The product may read the matrix through nodes of one input, such as a transposition.
+    """
     shape = builder.get_shape(weight) if builder.has_shape(weight) else ()
-    for node in builder.uses(weight):
-        if node.op_type in ("Transpose", "Cast") and len(shape) == 2:
-            yield from _find_sources(builder, node.outputs[0])
-        elif node.op_type in ("MatMul", "Gemm") and len(shape) == 2 and node.inputs[1] == weight:
-            transposed = node.op_type == "Gemm" and node.attrs.get("transB", 0)
-            size = shape[1 if transposed else 0]
+    for node in builder.uses(weight) if len(shape) == 2 else ():
+        sum_axis = _SUM_AXES.get(node.op_type)
+        if sum_axis is not None and node.inputs[1] == weight:
+            size = shape[sum_axis(node)]
             if isinstance(size, int):
                 yield node.inputs[0], size
+        elif len(node.inputs) == len(node.outputs) == 1:
+            yield from _find_sources(builder, node.outputs[0])
