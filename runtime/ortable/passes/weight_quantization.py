@@ -10,6 +10,7 @@ from __future__ import annotations
 import fnmatch
 import math
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
 
@@ -348,11 +349,12 @@ def quantize_matrix(
     codes = np.empty((rows, group_count * size), np.uint8)
     scales = np.empty((rows, group_count), np.float32)
     zeros = None if symmetric else np.empty((rows, group_count), np.uint8)
-    squared_error = squared_sum = 0.0
     calibrated = moment is not None and bool(moment.any())
     chunk_elements = _CALIBRATED_CHUNK_ELEMENTS if calibrated else _CHUNK_ELEMENTS
     chunk_rows = max(1, chunk_elements // max(inner, 1))
-    for begin in range(0, rows, chunk_rows):
+
+    def quantize_rows(begin: int) -> tuple[float, float]:
+        """Quantize a chunk; return the sums of squares of its errors and of its numbers."""
         chunk = slice(begin, min(begin + chunk_rows, rows))
         padded = torch.nn.functional.pad(weight[chunk].float(), (0, padding))
         x = np.ascontiguousarray(padded.reshape(-1, size).t().numpy())
@@ -370,8 +372,12 @@ def quantize_matrix(
         scales[chunk] = coded.scales.reshape(-1, group_count)
         if zeros is not None:
             zeros[chunk] = coded.zeros.reshape(-1, group_count)
-        squared_error += _sum_squares(coded.steps * coded.scales - x)
-        squared_sum += _sum_squares(x)
+        return _sum_squares(coded.steps * coded.scales - x), _sum_squares(x)
+
+    # the products of matrices in calibrated chunks have threads themselves
+    with ThreadPoolExecutor(1 if calibrated else torch.get_num_threads()) as pool:
+        sums = list(pool.map(quantize_rows, range(0, rows, chunk_rows)))
+    squared_error, squared_sum = (sum(parts) for parts in zip(*sums, strict=True))
     error = (squared_error / squared_sum) ** 0.5 if squared_sum else 0.0
     return QuantizedTensor(
         _as_codes(codes[:, :inner], bits, symmetric),
