@@ -264,6 +264,8 @@ CANDIDATES: Mapping[str, Callable[[Source], Quantized]] = {
     "ortable int4, calibrated, groups of 64": lambda source: _export(source, True, group_size=64),
     "ortable int4, calibrated, groups of 128": lambda source: _export(source, True, group_size=128),
     "ortable int4, calibrated, some int8": lambda source: _export(source, True, bits=_MIXED),
+    "ortable int4+float16": lambda source: _export(source, rest="float16"),
+    "ortable int4+float16, calibrated": lambda source: _export(source, True, rest="float16"),
     "nearest, symmetric": lambda source: _export_nearest(source, symmetric=True),
     "nearest": _export_nearest,
     "onnxruntime, RTN": lambda source: _quantize_in_onnxruntime(
