@@ -11,6 +11,7 @@ import torch
 
 import ortable
 from ortable.errors import ExportError, InputError, OptionError
+from ortable.exporter.reporting.calibration import _shrink_moment
 
 from .models import NAMES, WIDTH, build, distance, linears, operators
 
@@ -224,6 +225,17 @@ def test_calibration_takes_keyword_arguments(monkeypatch) -> None:
     assert models[0] == models[1]
 
 
+def test_few_inputs_say_little() -> None:
+    """Of isotropic inputs, a sample that is smaller than the layer is replaced by the identity."""
+    few, many = (torch.randn(count, 64).numpy() for count in (20, 2000))
+    mixed = (torch.randn(2000, 64) @ torch.diag(torch.linspace(0.01, 1, 64) ** 4)).numpy()
+    moments = [_shrink_moment(x.T @ x, len(x)) for x in (few, many, mixed)]
+    distances = [np.abs(moment - np.eye(64)).max() for moment in moments]
+    assert distances[0] < 0.2 and distances[1] < 0.2 and distances[2] > 5
+    exact = mixed.T @ mixed / np.diag(mixed.T @ mixed).mean()
+    assert np.abs(moments[2] - exact).max() < 0.1 * np.abs(exact).max()
+
+
 def test_a_table_alone_and_inputs_without_numbers_are_not_calibrated() -> None:
     model = torch.nn.Sequential(torch.nn.Embedding(48, WIDTH), torch.nn.Linear(WIDTH, 32)).eval()
     with torch.no_grad():
@@ -332,10 +344,17 @@ def test_what_contradicts_itself_is_refused(keywords, message) -> None:
         ortable.to_onnx(net(), (IDS,), **keywords)
 
 
-@pytest.mark.parametrize("call", [(IDS, IDS), {"tokens": IDS}, (IDS.float(),), (IDS[0],), ([IDS],)])
+@pytest.mark.parametrize(
+    "call", [(IDS, IDS), {"tokens": IDS}, (IDS.float(),), (IDS[0],), (IDS[:1],), ([IDS],)]
+)
 def test_calls_unlike_the_example_are_refused(call) -> None:
     with pytest.raises(InputError, match="call 1 of calibration has"):
         ortable.to_onnx(net(), (IDS,), weights="int4", calibration=[IDS, call])
+
+
+def test_a_call_that_fails_is_named() -> None:
+    with pytest.raises(InputError, match="cannot run call 0 of calibration"):
+        ortable.to_onnx(net(), (IDS,), weights="int4", calibration=[IDS + 100])
 
 
 def test_a_limit_needs_inputs() -> None:

@@ -15,6 +15,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from ortable.builder import GraphBuilder
+from ortable.errors import InputError
 from ortable.exporter.reporting.sessions import make_session, run_session
 from ortable.ir import initializers
 from ortable.ir.node import Node
@@ -51,7 +52,20 @@ class Calibration:
                 self._sizes[source] = size
         order = {out: n for n, node in enumerate(builder.nodes) for out in node.outputs}
         self._order = sorted(self._sizes, key=lambda source: order.get(source, -1))
-        self._moments: dict[str, np.ndarray] = {}
+        self._moments: dict[str, tuple[np.ndarray, int]] = {}
+
+    def check_calls(self) -> None:
+        """Run the model on each call; raise InputError for a call that fails.
+
+        Moments are measured while rules run, and an error is there the reason to skip a weight.
+        """
+        session = make_session(self._model)
+        for number, call in enumerate(self._calls):
+            try:
+                run_session(session, dict(call))
+            except Exception as error:  # onnxruntime's classes derive from Exception only
+                message = f"ONNX Runtime cannot run call {number} of calibration: {error}"
+                raise InputError(message) from error
 
     def moment_of(self, weight: str) -> np.ndarray | None:
         """Return the second moment [K, K] of all inputs of a weight [N, K], or None.
@@ -63,17 +77,19 @@ class Calibration:
         sources = self._sources.get(weight)
         if not sources:
             return None
-        moments = [self._measure(source) for source in sources]
+        moments, counts = zip(*(self._measure(source) for source in sources), strict=True)
         total = moments[0] if len(moments) == 1 else np.sum(moments, axis=0)
         if not np.isfinite(total).all():
             return None
+        total = _shrink_moment(total, sum(counts))
         if self._tables and any(node.op_type == "Gather" for node in self._builder.uses(weight)):
             value = self._builder.initializers_dict[weight]
             rows = initializers.to_torch(value, weight).detach().float().numpy()
             total = total + _row_share(rows, total) * np.eye(len(total), dtype=np.float32)
         return total
 
-    def _measure(self, source: str) -> np.ndarray:
+    def _measure(self, source: str) -> tuple[np.ndarray, int]:
+        """Return the second moment of a value, and of how many rows it is the sum."""
         if source not in self._moments:
             begin, total = self._order.index(source), 0
             batch: list[str] = []
@@ -85,13 +101,13 @@ class Calibration:
             self._moments = dict(zip(batch, self._sum_moments(batch), strict=True))
         return self._moments[source]
 
-    def _sum_moments(self, sources: Sequence[str]) -> list[np.ndarray]:
-        """Return the second moments of values, summed over the calls."""
+    def _sum_moments(self, sources: Sequence[str]) -> list[tuple[np.ndarray, int]]:
+        """Return the second moments of values, summed over the calls, and the numbers of rows."""
         proto = onnx.ModelProto()
         proto.CopyFrom(self._model.session_proto())
         del proto.graph.output[:]
         for number, source in enumerate(sources):
-            cast, rows, shape, moment = (f"{_PREFIX}{role}{number}" for role in "xrsm")
+            cast, rows, shape, moment, count = (f"{_PREFIX}{role}{number}" for role in "xrsmn")
             size = self._sizes[source]
             proto.graph.initializer.append(
                 onnx.numpy_helper.from_array(np.array([-1, size]), shape)
@@ -101,16 +117,36 @@ class Calibration:
                     helper.make_node("Cast", [source], [cast], to=TensorProto.FLOAT),
                     helper.make_node("Reshape", [cast, shape], [rows]),
                     helper.make_node("Gemm", [rows, rows], [moment], transA=1),
+                    helper.make_node("Shape", [rows], [count]),
                 )
             )
-            info = helper.make_tensor_value_info(moment, TensorProto.FLOAT, [size, size])
-            proto.graph.output.append(info)
+            make_info = helper.make_tensor_value_info
+            proto.graph.output.append(make_info(moment, TensorProto.FLOAT, [size, size]))
+            proto.graph.output.append(make_info(count, TensorProto.INT64, [2]))
         session = make_session(LargeModel(proto, self._model.tensors))
         sums: list[np.ndarray] = []
         for call in self._calls:
-            moments = [moment.numpy() for moment in run_session(session, dict(call))]
-            sums = [a + b for a, b in zip(sums, moments, strict=True)] if sums else moments
-        return sums
+            results = [result.numpy() for result in run_session(session, dict(call))]
+            sums = [a + b for a, b in zip(sums, results, strict=True)] if sums else results
+        counts = [int(shape[0]) for shape in sums[1::2]]
+        return list(zip(sums[::2], counts, strict=True))
+
+
+def _shrink_moment(moment: np.ndarray, count: int) -> np.ndarray:
+    """Return the moment with a part of its mean diagonal in place of what few rows cannot say.
+
+    Without that, codes of few calls fit these calls only. The part is that of Chen et al. 2010
+    (oracle approximating shrinkage).
+    """
+    size, mean = len(moment), moment.diagonal().mean(dtype=np.float64)
+    if not mean:
+        return moment
+    moment = moment / np.float32(mean)
+    square = float(np.vdot(moment, moment))
+    deviation = (count + 1 - 2 / size) * (square - size)
+    share = ((1 - 2 / size) * square + size**2) / deviation if deviation > 0 else 1.0
+    share = min(share, 1.0)
+    return moment * np.float32(1 - share) + np.float32(share) * np.eye(size, dtype=np.float32)
 
 
 def _row_share(rows: np.ndarray, moment: np.ndarray) -> np.floating[Any]:

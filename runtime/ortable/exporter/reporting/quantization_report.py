@@ -290,9 +290,10 @@ class _QuantizationTrial:
         self.base: LargeModel = builder.to_onnx(
             large_model=True, external_threshold=1024, optimize=False
         )
-        self.calibration = (
-            Calibration(builder, self.base, calls, options.embeddings) if calls else None
-        )
+        self.calibration = None
+        if calls:
+            self.calibration = Calibration(builder, self.base, calls, options.embeddings)
+            self.calibration.check_calls()
         self.ranges = measure_ranges(builder, self.base, feeds) if options.is_half else {}
         self.names = [output.name for output in self.base.proto.graph.output]
         self.expected: list[torch.Tensor] = []

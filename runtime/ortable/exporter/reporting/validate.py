@@ -243,19 +243,22 @@ def calibration_feeds(
     """
     _, (args, kwargs) = module_and_call(request)
     example = _feeds_of((args, kwargs), builder, program)
+    structure = pytree.tree_structure((tuple(args), kwargs))
     feeds = []
     for number, call in enumerate(request.calibration):
-        named = isinstance(call, Mapping)
-        values = (args, {**kwargs, **call}) if named else (tuple(call), kwargs)
-        structures = [pytree.tree_structure(item) for item in (values, (tuple(args), kwargs))]
-        inputs = _feeds_of(values, builder, program) if structures[0] == structures[1] else None
-        if example is None or inputs is None:
+        values = (args, {**kwargs, **call}) if isinstance(call, Mapping) else (tuple(call), kwargs)
+        inputs = _feeds_of(values, builder, program)
+        if not example or not inputs or pytree.tree_structure(values) != structure:
             raise InputError(f"call {number} of calibration has other inputs than the example call")
         for name, value in inputs.items():
-            if (value.dtype, value.ndim) != (example[name].dtype, example[name].ndim):
+            shape, dtype = builder.get_shape(name), example[name].dtype
+            sizes = zip(value.shape, shape, strict=False)
+            if (value.dtype, value.ndim) != (dtype, len(shape)) or any(
+                isinstance(expected, int) and size != expected for size, expected in sizes
+            ):
                 raise InputError(
-                    f"call {number} of calibration has {value.dtype} of {value.ndim} dimensions as "
-                    f"'{name}', and the example call {example[name].dtype} of {example[name].ndim}"
+                    f"call {number} of calibration has {value.dtype}{list(value.shape)} as "
+                    f"'{name}', and the model takes {dtype}[{', '.join(map(str, shape))}]"
                 )
         feeds.append(inputs)
     return feeds
