@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import ortable
-from ortable.errors import ExportError, OptionError
+from ortable.errors import ExportError, InputError, OptionError
+from ortable.exporter.reporting.calibration import _shrink_moment
 
 from .models import NAMES, WIDTH, build, distance, linears, operators
 
@@ -145,7 +146,7 @@ def test_a_tied_table_is_stored_once() -> None:
     assert sizes.count(48 * WIDTH // 2) == 1
 
 
-@pytest.mark.parametrize("limit", [0.2, 0.1, 0.05, 0.0])
+@pytest.mark.parametrize("limit", [0.2, 0.08, 0.05, 0.006, 0.0])
 def test_a_limit_is_kept(limit) -> None:
     model = net()
     program = ortable.export(model, (IDS,), target="onnxruntime", weights="int4", max_error=limit)
@@ -155,9 +156,98 @@ def test_a_limit_is_kept(limit) -> None:
         error = distance(program(IDS), model(IDS))
     assert error <= max(limit * 1.01, 1e-6)
     assert report.error <= limit
-    float_weights = [weight.name for weight in report.weights if weight.bits == 32]
-    assert set(float_weights) == set(report.options.exclude)
-    assert len(float_weights) == {0.2: 0, 0.1: 1, 0.05: 3, 0.0: 3}[limit]
+    names = {bits: {w.name for w in report.weights if w.bits == bits} for bits in (4, 8, 32)}
+    assert names[32] == set(report.options.exclude)
+    assert names[8] | names[32] >= {pattern for pattern, _ in report.options.bits} >= names[8]
+    reasons = {weight.bits: weight.why for weight in report.weights}
+    assert all((why == "the limit max_error") == (bits > 4) for bits, why in reasons.items())
+    assert all(weight.layer_error < limit for weight in report.weights if weight.bits == 8)
+    expected = {0.2: (3, 0, 0), 0.08: (1, 2, 0), 0.05: (0, 3, 0), 0.006: (0, 0, 3), 0.0: (0, 0, 3)}
+    assert tuple(map(len, names.values())) == expected[limit]
+
+
+def test_a_limit_has_no_8_bits_between_for_float_activations() -> None:
+    options = {"kind": "int4", "activations": "float32"}
+    program = ortable.export(net(), (IDS,), target="onnxruntime", weights=options, max_error=0.05)
+    report = program.report.weights
+    assert report is not None and report.error <= 0.05
+    assert {weight.bits for weight in report.weights} <= {4, 32}
+
+
+@pytest.mark.parametrize("target", [None, "onnxruntime"])
+def test_bits_differ_by_name(target) -> None:
+    model = net()
+    options = {"kind": "int4", "bits": {"table.*": 8, "up.weight": 8}}
+    program = ortable.export(model, (IDS,), target=target, weights=options)
+    report = program.report.weights
+    assert report is not None
+    bits = {weight.name: weight.bits for weight in report.weights}
+    assert bits == {"table.weight": 8, "up.weight": 8, "down.weight": 4}
+    assert str(report).startswith("1 of 3 weights are int4, 2 int8; ")
+    with torch.no_grad():
+        assert distance(program(IDS), model(IDS)) == pytest.approx(report.error, rel=0.01)
+
+
+def make_calls(count: int) -> list[tuple[torch.Tensor]]:
+    torch.manual_seed(1)
+    return [(torch.randint(48, (2, 5 + number)),) for number in range(count)]
+
+
+@pytest.mark.parametrize("kind", ["int4", "int8"])
+@pytest.mark.parametrize("target", [None, "onnxruntime"])
+def test_calibration_makes_the_outputs_more_exact(target, kind) -> None:
+    shapes = {"ids": {0: "batch", 1: "length"}}
+    model, calls = net(), make_calls(8)
+    errors = []
+    for calibration in (None, calls):
+        program = ortable.export(
+            model, (IDS,), target=target, weights=kind, calibration=calibration,
+            dynamic_shapes=shapes,
+        )  # fmt: skip
+        report = program.report.weights
+        assert report is not None
+        names = {weight.name for weight in report.weights if weight.calibrated}
+        assert names == (set() if calibration is None else {w.name for w in report.weights})
+        assert ("calibrated" in str(report)) == (calibration is not None)
+        with torch.no_grad():
+            errors.append(sum(distance(program(*call), model(*call)) for call in calls))
+    # products of int8 also round activations
+    assert errors[1] < {"int4": 0.9, "int8": 1.0}[kind] * errors[0]
+
+
+def test_calibration_takes_keyword_arguments(monkeypatch) -> None:
+    """Moments of one layer at a time give the same codes as those of all layers at once."""
+    texts = [{"ids": call[0][:, :3]} for call in make_calls(3)]
+    models = []
+    for size in (1 << 30, 1):
+        monkeypatch.setattr("ortable.exporter.reporting.calibration._MAX_BYTES", size)
+        models.append(ortable.to_onnx(net(), (), {"ids": IDS}, weights="int4", calibration=texts))
+    assert models[0] == models[1]
+
+
+def test_few_inputs_say_little() -> None:
+    """Of isotropic inputs, a sample that is smaller than the layer is replaced by the identity."""
+    few, many = (torch.randn(count, 64).numpy() for count in (20, 2000))
+    mixed = (torch.randn(2000, 64) @ torch.diag(torch.linspace(0.01, 1, 64) ** 4)).numpy()
+    moments = [_shrink_moment(x.T @ x, len(x)) for x in (few, many, mixed)]
+    distances = [np.abs(moment - np.eye(64)).max() for moment in moments]
+    assert distances[0] < 0.2 and distances[1] < 0.2 and distances[2] > 5
+    exact = mixed.T @ mixed / np.diag(mixed.T @ mixed).mean()
+    assert np.abs(moments[2] - exact).max() < 0.1 * np.abs(exact).max()
+
+
+def test_a_table_alone_and_inputs_without_numbers_are_not_calibrated() -> None:
+    model = torch.nn.Sequential(torch.nn.Embedding(48, WIDTH), torch.nn.Linear(WIDTH, 32)).eval()
+    with torch.no_grad():
+        model[0].weight[7] = torch.inf
+    program = ortable.export(
+        model, (IDS,), target="onnxruntime", weights="int4", calibration=[torch.full((2, 3), 7)]
+    )
+    report = program.report.weights
+    assert report is not None
+    assert {weight.name: (weight.bits, weight.calibrated) for weight in report.weights} == {
+        "0.weight": (32, False), "1.weight": (4, False)
+    }  # fmt: skip
 
 
 def test_names_say_what_is_rounded() -> None:
@@ -198,10 +288,10 @@ def test_every_size_of_a_dynamic_dimension() -> None:
 
 
 def test_the_report_is_text_and_json(tmp_path) -> None:
-    program = ortable.export(net(), (IDS,), target="onnxruntime", weights="int4", max_error=0.1)
+    program = ortable.export(net(), (IDS,), target="onnxruntime", weights="int4", max_error=0.08)
     report = program.report.weights
     text = str(report)
-    assert "2 of 3 weights are int4, max_error=0.1" in text
+    assert "1 of 3 weights are int4, 2 int8, max_error=0.08" in text
     assert "up.weight" in text
     data = json.loads(report.to_json())
     assert data["nodes"] == dict(report.nodes)
@@ -243,11 +333,28 @@ def test_a_large_model_and_its_files(tmp_path) -> None:
         ({"weights": "int4", "max_error": -1}, "a number of 0 or more"),
         ({"weights": "int4", "validate": True}, "give max_error"),
         ({"weights": "int4", "export_modules_as_functions": True}, "remove one of the two"),
+        ({"calibration": [IDS]}, "give weights="),
+        ({"weights": "float16", "calibration": [IDS]}, "give weights="),
+        ({"weights": "int4", "calibration": []}, "not an empty one"),
+        ({"weights": "int4", "calibration": IDS}, "a list of calls"),
     ],
 )
 def test_what_contradicts_itself_is_refused(keywords, message) -> None:
     with pytest.raises(OptionError, match=message):
         ortable.to_onnx(net(), (IDS,), **keywords)
+
+
+@pytest.mark.parametrize(
+    "call", [(IDS, IDS), {"tokens": IDS}, (IDS.float(),), (IDS[0],), (IDS[:1],), ([IDS],)]
+)
+def test_calls_unlike_the_example_are_refused(call) -> None:
+    with pytest.raises(InputError, match="call 1 of calibration has"):
+        ortable.to_onnx(net(), (IDS,), weights="int4", calibration=[IDS, call])
+
+
+def test_a_call_that_fails_is_named() -> None:
+    with pytest.raises(InputError, match="cannot run call 0 of calibration"):
+        ortable.to_onnx(net(), (IDS,), weights="int4", calibration=[IDS + 100])
 
 
 def test_a_limit_needs_inputs() -> None:

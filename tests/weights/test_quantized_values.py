@@ -11,7 +11,7 @@ from ortable import WeightOptions
 from ortable.builder import GraphBuilder
 from ortable.errors import OptionError
 from ortable.passes.quantize_weights import quantize_weights
-from ortable.passes.weight_quantization import parse_weights, quantize_matrix
+from ortable.passes.weight_quantization import QuantizationRun, parse_weights, quantize_matrix
 
 CHOICES = [
     (kind, size, symmetric)
@@ -37,7 +37,7 @@ def dequantize(quantized, size: int) -> torch.Tensor:
 
 @pytest.mark.parametrize(("kind", "size", "symmetric"), CHOICES)
 @pytest.mark.parametrize("inner", [64, 70])
-def test_no_code_is_further_off_than_half_a_step(kind, size, symmetric, inner) -> None:
+def test_the_error_is_that_of_the_codes(kind, size, symmetric, inner) -> None:
     weight = torch.randn(6, inner, generator=torch.Generator().manual_seed(0))
     weight[2] = 0
     weight[3] = weight[3].abs()
@@ -45,10 +45,8 @@ def test_no_code_is_further_off_than_half_a_step(kind, size, symmetric, inner) -
     quantized = quantize_matrix(weight, options)
     steps = torch.from_numpy(quantized.scales).abs().repeat_interleave(size, 1)[:, :inner]
     errors = (dequantize(quantized, size) - weight).abs()
-    # a symmetric group has one code fewer on the side opposite to its largest number
-    max_steps = 1.0 if symmetric else 0.5
-    assert bool((errors <= max_steps * steps * (1 + 1e-5) + 1e-7).all())
-    assert bool((errors <= 0.5 * steps * (1 + 1e-5) + 1e-7).double().mean() > 0.95)
+    # the extremes of a group may be clipped
+    assert bool((errors <= 0.5 * steps * (1 + 1e-5) + 1e-7).double().mean() > 0.9)
     expected_error = float((dequantize(quantized, size) - weight).norm() / weight.norm())
     assert quantized.error == pytest.approx(expected_error, rel=1e-4)
 
@@ -84,12 +82,26 @@ def test_names_choose_weights() -> None:
     assert options.without(["layers.2.b[1]"]).chooses("layers.2.b1")
 
 
+def test_patterns_choose_bits() -> None:
+    options = WeightOptions(bits={"head.*": 8, "*.weight": 4}, kind="int8")
+    names = {"head.weight": 8, "up.weight": 4, "table": 8}
+    assert {name: options.bits_of(name) for name in names} == names
+    raised = options.with_bits(["up.weight", "a[0]"], 8)
+    assert raised.bits_of("up.weight") == raised.bits_of("a[0]") == 8
+    assert raised.bits_of("down.weight") == 4
+    assert WeightOptions(bits=[["a", 8]]).bits == (("a", 8),)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
         ("int3", "'int4', 'int8'"),
         ({"kind": "int2"}, "kind is"),
-        ({"bits": 4}, "unknown field 'bits'; known are kind, group_size"),
+        ({"width": 4}, "unknown field 'width'; known are kind, group_size"),
+        ({"bits": 4}, "bits maps names of weights to 4 or 8"),
+        ({"bits": {"a": 3}}, "bits maps names of weights to 4 or 8"),
+        ({"bits": {"a": 8}, "activations": "float32"}, "convert the whole weight to floats"),
+        ({"kind": "float16", "bits": {"a": 8}}, "bits needs kind 'int4' or 'int8'"),
         ({"group_size": 48}, "group_size is 16, 32"),
         ({"symmetric": 1}, "symmetric is True or False"),
         ({"activations": "int4"}, "activations is"),
@@ -128,7 +140,7 @@ def test_a_place_that_rules_refuse_is_in_no_account() -> None:
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("foreign", 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     builder = GraphBuilder(model, target="onnxruntime")
-    rounding = quantize_weights(builder, parse_weights("int4"))
+    rounding = quantize_weights(builder, QuantizationRun(WeightOptions()))
     assert [node.op_type for node in builder.nodes] == [
         "Strange",
         "MatMul",

@@ -90,6 +90,7 @@ class Keywords(TypedDict, total=False):
     report: PathName | None
     weights: Weights
     max_error: float | None
+    calibration: Sequence[Arguments | Mapping[str, Any]] | None
 
 
 class ExportKeywords(Keywords, total=False):
@@ -158,6 +159,7 @@ def checked_request(
     options = checked_options(values["export_options"])
     modules, validate = values["export_modules_as_functions"], values["validate"]
     weights = _checked_weights(values["weights"], values["max_error"], validate, modules)
+    calibration = _checked_calibration(values["calibration"], weights)
     target = checked_target(values["target"])
     has_codes = isinstance(weights, WeightOptions) and weights.has_codes
     opsets = choose_opset(values["target_opset"], target, has_codes)
@@ -197,6 +199,7 @@ def checked_request(
             modules, options, body_passes, values["inline"], max_inline_bytes
         ),
         weights=weights,
+        calibration=calibration,
         large_model_bytes=large_model_bytes,
         **{name: values[name] for name in _UNCHANGED_FIELDS},
     )
@@ -363,6 +366,25 @@ def _checked_weights(
             "the largest absolute difference accepted"
         )
     return options
+
+
+def _checked_calibration(calibration: Any, weights: WeightOptions | Stored | None) -> Sequence[Any]:
+    """Return the calls of ``calibration``: tuples of arguments, or dicts of keyword arguments."""
+    if calibration is None:
+        return ()
+    is_list = isinstance(calibration, Sequence) and not isinstance(calibration, str)
+    if not is_list or not all(
+        isinstance(call, tuple | list | torch.Tensor | Mapping) for call in calibration
+    ):
+        raise OptionError(
+            "calibration is a list of calls, each a tuple of arguments or a dict of keyword "
+            f"arguments, not {type(calibration).__name__}"
+        )
+    if not calibration:
+        raise OptionError("calibration is a list of calls, not an empty one")
+    if not isinstance(weights, WeightOptions) or not weights.has_codes:
+        raise OptionError("calibration chooses codes of weights: give weights='int4' or 'int8' too")
+    return [(call,) if isinstance(call, torch.Tensor) else call for call in calibration]
 
 
 def choose_opset(opset: Any, target: str | None, quantized: bool = False) -> int | dict[str, int]:

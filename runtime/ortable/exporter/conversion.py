@@ -55,6 +55,7 @@ from ortable.exporter.reporting.metadata import (
 from ortable.exporter.reporting.quantization_report import quantize_builder, store_half_weights
 from ortable.exporter.reporting.report import report_text
 from ortable.exporter.reporting.validate import (
+    calibration_feeds,
     check_comparisons,
     example_feeds,
     module_and_call,
@@ -204,8 +205,11 @@ def _store_weights(conversion: Conversion) -> None:
             if conversion.program.fake_weight_inputs
             else example_feeds(builder, request, conversion.program)
         )
+        calls = calibration_feeds(builder, request, conversion.program)
+        if calls and feeds is None:
+            raise ExportError("calibration needs an example call and weights with data")
         record.weights = quantize_builder(
-            builder, weights, feeds, request.max_error, record.rewrites
+            builder, weights, feeds, request.max_error, record.rewrites, calls
         )
     record.log_phase("round weights", str(record.weights).partition("\n")[0])
 

@@ -125,7 +125,11 @@ def to_onnx(
             and records their size. These two do not change the results of the model.
         max_error: with ``weights``, the largest error of an output on the example call: the root
             mean square of the difference, divided by that of the output. Layers with the largest
-            errors keep their weights, as many as necessary.
+            errors get 8 bits in place of 4, or keep their weights, as many as necessary.
+        calibration: with codes as ``weights``, calls with inputs like those that the model will
+            get: a list of tuples of arguments, or of dicts of keyword arguments. The codes of each
+            linear layer then minimize the error of its results on these inputs. Sizes may differ
+            from those of the example call where ``dynamic_shapes`` allows it.
         large_model: return a LargeModel, whose weights stay in torch until they are saved beside
             the model.
         filename: a path to which the model is also written; an error leaves no partial file.

@@ -12,7 +12,7 @@ from .rewrite import rule_selection
 from .rewrite.engine import rewrite_graph
 from .rewrite.record import RewriteRecord
 from .unused_nodes import remove_unused
-from .weight_quantization import QuantizationRun, QuantizedTensor, WeightOptions
+from .weight_quantization import QuantizationRun
 
 # Files of rules. Matrix products are rewritten before embedding tables: a table that is tied to the
 # weight of a product uses the codes (quantized values) of the product.
@@ -22,25 +22,20 @@ _TABLE_RULES = ("ort_embeddings", "ort_embeddings_half")
 
 
 def quantize_weights(
-    graph: Any,
-    options: WeightOptions,
-    record: RewriteRecord | None = None,
-    tensors: dict[tuple[str, bool], QuantizedTensor] | None = None,
+    graph: Any, run: QuantizationRun, record: RewriteRecord | None = None
 ) -> QuantizationRun:
-    """Quantize the weights that the options select, in place.
+    """Quantize the weights that the options of a run select, in place.
 
     Args:
         graph: the graph, after all other passes.
-        options: which weights to quantize, and how.
+        run: the options, and what earlier runs with the same inputs computed; it is filled and
+            returned.
         record: the record to which the rewrite rules are added.
-        tensors: weights quantized earlier with the same options. The key is the name and whether
-            the matrix was transposed. The weights of this run are added.
     """
-    run = QuantizationRun(options, tensors={} if tensors is None else tensors)
     graph.rounding = run
     try:
         rewrite_graph(graph, rule_selection.select_rules(_PRODUCT_RULES), record)
-        if options.embeddings:
+        if run.options.embeddings:
             rewrite_graph(graph, rule_selection.select_rules(_TABLE_RULES), record)
     finally:
         graph.rounding = None

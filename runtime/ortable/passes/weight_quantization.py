@@ -1,14 +1,16 @@
 """Quantize weights to codes (integers of 4 or 8 bits) with a scale for each group.
 
 Defines the options, the quantization of a matrix, and the record of quantized weights. Called by
-rewrite helpers about quantized weights, by `quantize_weights` and by the entry points.
+rewrite helpers about quantized weights, by `quantize_weights` and by the entry points;
+`code_search` finds the codes.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
 
@@ -18,6 +20,9 @@ import torch
 
 from ortable.errors import OptionError, UnsupportedCase
 
+from .code_search import search_codes
+from .error_feedback import quantize_with_feedback
+
 BITS = {"int4": 4, "int8": 8, "float16": 16}
 Kind: TypeAlias = Literal["int4", "int8", "float16"]
 Stored: TypeAlias = Literal["keep", "float32"]  # the storage of half-precision weights
@@ -25,7 +30,8 @@ _STORAGE_MODES: tuple[Stored, ...] = ("keep", "float32")
 _REST = "+float16"
 KINDS = ("int4", "int8", "float16", "int4+float16", "int8+float16")  # names of options
 _NOT_FINITE = "a weight with NaN, infinities or numbers near them cannot be quantized"
-_CHUNK_ELEMENTS = 1 << 18  # elements quantized at a time, so that they fit into CPU caches
+_CHUNK_ELEMENTS = 1 << 17  # elements quantized at a time, so that they fit into CPU caches
+_CALIBRATED_CHUNK_ELEMENTS = 1 << 25  # with calibration, which needs several copies of them
 
 
 @dataclass(frozen=True)
@@ -43,8 +49,10 @@ class WeightOptions:
         kind: ``"int4"``, codes of 4 bits, ``"int8"``, codes of 8 bits, or ``"float16"``.
         group_size: how many codes share a scale: 16, 32, 64, 128 or 256. Small groups are more
             accurate, but need more bytes for their scales (4 bytes each).
-        symmetric: whether the middle code represents zero. With False, each group has a zero point,
-            for weights whose values are mostly positive or mostly negative.
+        bits: bits of a code, 4 or 8, by names of weights or patterns, for those that differ from
+            `kind`: ``{"lm_head.weight": 8}``. The first pattern that matches counts.
+        symmetric: whether the middle code represents zero. With False, each group has a zero point
+            of the size of a code, which is more accurate.
         activations: ``"int8"`` also rounds activations to 8 bits, in groups of the same size, which
             makes matrix products fast; ``"float32"`` does not, and needs ``kind="int4"``.
         embeddings: whether to quantize embedding tables too, not only linear layers.
@@ -64,7 +72,8 @@ class WeightOptions:
 
     kind: Kind = "int4"
     group_size: int = 32
-    symmetric: bool = True
+    bits: Mapping[str, int] | tuple[tuple[str, int], ...] = ()
+    symmetric: bool = False
     activations: Literal["int8", "float32"] = "int8"
     embeddings: bool = True
     include: tuple[str, ...] = ("*",)
@@ -93,13 +102,26 @@ class WeightOptions:
             raise OptionError(
                 f"weights: activations is 'int8' or 'float32', not {self.activations!r}"
             )
-        if self.kind == "int8" and self.activations == "float32":
+        self._check_bits()
+        self._check_float16()
+
+    def _check_bits(self) -> None:
+        """Make `bits` pairs of patterns and numbers; refuse 8 bits with float activations."""
+        try:
+            items = self.bits.items() if isinstance(self.bits, Mapping) else self.bits
+            pairs = tuple((pattern, bits) for pattern, bits in items)
+        except (TypeError, ValueError):
+            pairs = (("", 0),)
+        if not all(isinstance(name, str) and bits in (4, 8) for name, bits in pairs):
+            raise OptionError(f"weights: bits maps names of weights to 4 or 8, not {self.bits!r}")
+        object.__setattr__(self, "bits", pairs)
+        has_8_bits = self.kind == "int8" or any(bits == 8 for _, bits in pairs)
+        if has_8_bits and self.activations == "float32":
             raise OptionError(
                 "weights: kind 'int8' needs activations 'int8': for float activations, ONNX "
                 "Runtime would convert the whole weight to floats at every call. To keep float "
                 "activations, use kind 'int4', or no weights=."
             )
-        self._check_float16()
 
     def _check_float16(self) -> None:
         """Refuse options that do not go with the precision of the model."""
@@ -109,7 +131,7 @@ class WeightOptions:
             raise OptionError("weights: kind 'float16' needs rest 'float16'")
         names: tuple[str, ...] = ()
         if self.kind == "float16":
-            names = ("group_size", "symmetric", "activations", "embeddings")
+            names = ("group_size", "bits", "symmetric", "activations", "embeddings")
         elif not self.is_half:
             names = ("keep_io", "keep_float32")
         defaults = {option.name: option.default for option in fields(self)}
@@ -134,14 +156,26 @@ class WeightOptions:
         return self.kind != "float16"
 
     @property
-    def bits(self) -> int:
-        """The number of bits of a code."""
-        return BITS[self.kind]
-
-    @property
     def accuracy_level(self) -> int:
         """The attribute of ONNX Runtime's MatMulNBits: 4 rounds activations to int8, 1 does not."""
         return 4 if self.activations == "int8" else 1
+
+    @property
+    def bit_pairs(self) -> tuple[tuple[str, int], ...]:
+        """The patterns and numbers of `bits`."""
+        assert isinstance(self.bits, tuple)  # since _check_bits
+        return self.bits
+
+    def bits_of(self, *names: str) -> int:
+        """Return the bits of a code of a weight; 16 for float16.
+
+        Args:
+            names: the names of the weight in the state_dict.
+        """
+        for pattern, bits in self.bit_pairs:
+            if any(fnmatch.fnmatchcase(name, pattern) for name in names):
+                return bits
+        return BITS[self.kind]
 
     def chooses(self, name: str) -> bool:
         """Whether the name patterns select a weight for quantization.
@@ -162,6 +196,16 @@ class WeightOptions:
             names: exact names; pattern characters in them are escaped.
         """
         return replace(self, exclude=(*self.exclude, *map(_escape_pattern, names)))
+
+    def with_bits(self, names: Sequence[str], bits: int) -> WeightOptions:
+        """Return a copy of the options with other bits for some weights.
+
+        Args:
+            names: exact names; pattern characters in them are escaped.
+            bits: 4 or 8.
+        """
+        pairs = tuple((_escape_pattern(name), bits) for name in names)
+        return replace(self, bits=(*pairs, *self.bit_pairs))
 
 
 def _escape_pattern(name: str) -> str:
@@ -210,6 +254,7 @@ class QuantizedWeight:
         shape: [N, K].
         bits, group_size: the format of the codes; 16 and 0 for float16.
         error: RMS of (dequantized - weight), divided by the RMS of the weight.
+        calibrated: whether inputs of the layer chose the codes.
     """
 
     name: str
@@ -217,6 +262,7 @@ class QuantizedWeight:
     bits: int
     group_size: int
     error: float
+    calibrated: bool = False
 
 
 @dataclass(frozen=True)
@@ -240,8 +286,10 @@ class QuantizationRun:
     ``rounded`` maps the initializer name of each quantized weight to the record of the weight;
     ``kept`` does so for each selected weight that was not quantized. ``codes`` maps the name of a
     weight and the axis of the groups to the results that hold codes, scales and zero points.
-    ``tensors`` maps a name, and whether the weight was transposed, to the quantized matrix.
-    ``packed`` maps a state_dict name and a role to the initializer that kernels read.
+    ``tensors`` maps a name, whether the weight was transposed, and bits to the quantized matrix.
+    ``moment_of`` returns the second moment [K, K] of the inputs of a weight's layers, by
+    initializer name, or None. ``packed`` maps a state_dict name and a role to the initializer that
+    kernels read.
     ``float32_nodes`` counts the nodes that stay in float32 in a float16 model, by operator and
     reason.
     """
@@ -250,7 +298,8 @@ class QuantizationRun:
     rounded: dict[str, QuantizedWeight] = field(default_factory=dict)
     kept: dict[str, SkippedWeight] = field(default_factory=dict)
     codes: dict[tuple[str, int], tuple[str, str, str | None]] = field(default_factory=dict)
-    tensors: dict[tuple[str, bool], QuantizedTensor] = field(default_factory=dict)
+    tensors: dict[tuple[str, bool, int], QuantizedTensor] = field(default_factory=dict)
+    moment_of: Callable[[str], np.ndarray | None] | None = None
     packed: dict[tuple[str, str], str] = field(default_factory=dict)
     float32_nodes: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
@@ -260,84 +309,93 @@ class QuantizedTensor:
     """A quantized matrix [N, K].
 
     ``codes`` [N, K] are int4, uint4, int8 or uint8; ``scales`` [N, groups] are float32; ``zeros``
-    [N, groups] have the type of the codes, and are None if all are 0; ``error`` is the error of the
-    `QuantizedWeight`.
+    [N, groups] have the type of the codes, and are None if all are 0; ``error`` and ``calibrated``
+    are those of the `QuantizedWeight`.
     """
 
     codes: np.ndarray
     scales: np.ndarray
     zeros: np.ndarray | None
     error: float
+    calibrated: bool = False
 
 
-def quantize_matrix(weight: torch.Tensor, options: WeightOptions) -> QuantizedTensor:
-    """Quantize a float32 weight [N, K] in groups along K, rounding to the nearest code.
+def quantize_matrix(
+    weight: torch.Tensor,
+    options: WeightOptions,
+    bits: int | None = None,
+    moment: np.ndarray | None = None,
+) -> QuantizedTensor:
+    """Quantize a float32 weight [N, K] in groups along K.
 
-    Symmetric codes are int4 (-8 to 7) or int8 (-128 to 127). The number of a group with the largest
-    magnitude becomes the most negative code, so the scale may be negative. Asymmetric codes are
-    uint4 or uint8 with a zero point, and represent 0 exactly.
+    Symmetric codes are int4 (-8 to 7) or int8 (-128 to 127). Asymmetric codes are uint4 or uint8
+    with a zero point, and represent 0 exactly. ``bits`` are those of ``options.kind`` by default.
+
+    Args:
+        weight: the weight, of any float dtype.
+        options: the group size, and whether codes are symmetric.
+        bits: the bits of a code.
+        moment: the second moment [K, K] of the inputs that the weight is multiplied with; the codes
+            then minimize the error of the products in place of that of the weight.
 
     Raises:
         UnsupportedCase: the weight has NaN, infinities, or numbers whose squares overflow float32.
     """
+    bits = BITS[options.kind] if bits is None else bits
     rows, inner = weight.shape
     size, symmetric = options.group_size, options.symmetric
     group_count = -(-inner // size)
-    codes = np.empty((rows, group_count * size), np.int8 if symmetric else np.uint8)
+    padding = group_count * size - inner
+    codes = np.empty((rows, group_count * size), np.uint8)
     scales = np.empty((rows, group_count), np.float32)
     zeros = None if symmetric else np.empty((rows, group_count), np.uint8)
-    squared_error = squared_sum = 0.0
-    chunk_rows = max(1, _CHUNK_ELEMENTS // max(inner, 1))
-    for begin in range(0, rows, chunk_rows):
-        rows_slice = slice(begin, min(begin + chunk_rows, rows))
-        grouped = weight[rows_slice].float()
-        grouped = torch.nn.functional.pad(grouped, (0, group_count * size - inner)).reshape(
-            -1, group_count, size
-        )
-        code, scale, zero = (_quantize_symmetric if symmetric else _quantize_asymmetric)(
-            grouped, options.bits
-        )
-        codes[rows_slice] = code.to(torch.int8 if symmetric else torch.uint8).flatten(1).numpy()
-        scales[rows_slice] = scale[..., 0].numpy()
-        if zeros is not None and zero is not None:
-            zeros[rows_slice] = zero[..., 0].to(torch.uint8).numpy()
-            code -= zero
-        squared_sum += grouped.flatten().dot(grouped.flatten()).item()
-        difference = code.mul_(scale).sub_(grouped).flatten()
-        squared_error += difference.dot(difference).item()
-    if not math.isfinite(squared_sum):
-        raise UnsupportedCase(_NOT_FINITE)
+    calibrated = moment is not None and bool(moment.any())
+    chunk_elements = _CALIBRATED_CHUNK_ELEMENTS if calibrated else _CHUNK_ELEMENTS
+    chunk_rows = max(1, chunk_elements // max(inner, 1))
+
+    def quantize_rows(begin: int) -> tuple[float, float]:
+        """Quantize a chunk; return the sums of squares of its errors and of its numbers."""
+        chunk = slice(begin, min(begin + chunk_rows, rows))
+        padded = torch.nn.functional.pad(weight[chunk].float(), (0, padding))
+        x = np.ascontiguousarray(padded.reshape(-1, size).t().numpy())
+        with np.errstate(over="ignore", invalid="ignore"):
+            is_finite = math.isfinite((x * x).sum())
+        if not is_finite:
+            raise UnsupportedCase(_NOT_FINITE)
+        if moment is None or not calibrated:
+            coded = search_codes(x, bits, symmetric)
+        else:
+            columns = np.ascontiguousarray(padded.numpy().T)
+            coded = quantize_with_feedback(columns, moment, bits, size, symmetric)
+        stored = coded.steps if symmetric else coded.steps + coded.zeros
+        codes[chunk] = stored.T.reshape(-1, group_count * size).astype(np.int16)
+        scales[chunk] = coded.scales.reshape(-1, group_count)
+        if zeros is not None:
+            zeros[chunk] = coded.zeros.reshape(-1, group_count)
+        return _sum_squares(coded.steps * coded.scales - x), _sum_squares(x)
+
+    # the products of matrices in calibrated chunks have threads themselves
+    with ThreadPoolExecutor(1 if calibrated else torch.get_num_threads()) as pool:
+        sums = list(pool.map(quantize_rows, range(0, rows, chunk_rows)))
+    squared_error, squared_sum = (sum(parts) for parts in zip(*sums, strict=True))
     error = (squared_error / squared_sum) ** 0.5 if squared_sum else 0.0
-    codes = codes[:, :inner]
-    if options.bits == 4:
-        dtype = ml_dtypes.int4 if symmetric else ml_dtypes.uint4
-        codes = (codes & 15).view(dtype)
-        zeros = None if zeros is None else zeros.view(dtype)
-    return QuantizedTensor(codes, scales, zeros, error)
+    return QuantizedTensor(
+        _as_codes(codes[:, :inner], bits, symmetric),
+        scales,
+        None if zeros is None else _as_codes(zeros, bits, symmetric),
+        error,
+        calibrated,
+    )
 
 
-def _quantize_symmetric(x: torch.Tensor, bits: int) -> tuple[torch.Tensor, torch.Tensor, None]:
-    """Return codes and scales of groups [N, groups, size], as floats."""
-    half = 1 << (bits - 1)
-    low, high = x.amin(-1, keepdim=True), x.amax(-1, keepdim=True)
-    scale = torch.where(high > -low, high, low) / -half
-    code = (x * _safe_reciprocal(scale)).round_().clamp_(-half, half - 1)
-    return code, scale, None
+def _as_codes(values: np.ndarray, bits: int, signed: bool) -> np.ndarray:
+    """View bytes as codes of int4, uint4, int8 or uint8."""
+    if bits == 8:
+        return values.view(np.int8 if signed else np.uint8)
+    return (values & 15).view(ml_dtypes.int4 if signed else ml_dtypes.uint4)
 
 
-def _quantize_asymmetric(
-    x: torch.Tensor, bits: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return codes, scales and zero points of groups [N, groups, size], as floats."""
-    top = (1 << bits) - 1
-    low = x.amin(-1, keepdim=True).clamp_(max=0.0)
-    high = x.amax(-1, keepdim=True).clamp_(min=0.0)
-    scale = (high - low) / top
-    inverse = _safe_reciprocal(scale)
-    zero = (-low * inverse).round_().clamp_(0, top)
-    return (x * inverse).round_().add_(zero).clamp_(0, top), scale, zero
-
-
-def _safe_reciprocal(scale: torch.Tensor) -> torch.Tensor:
-    """Return 1 / scale, and 0 where the scale is 0."""
-    return torch.where(scale == 0, 0.0, scale.reciprocal())
+def _sum_squares(values: np.ndarray) -> float:
+    """Return the sum of squares in float64, where those of tiny numbers do not underflow."""
+    wide = values.astype(np.float64).ravel()
+    return float(wide @ wide)

@@ -223,7 +223,8 @@ def compile_model(model: Model, x: torch.Tensor) -> None:
         assert_type(instance.source, str)
     refresh(model)
     refresh()
-    quantized = export(model, (x,), weights=WeightOptions("int8"), max_error=0.1)
+    weights = WeightOptions("int4", bits={"*.weight": 8})
+    quantized = export(model, (x,), weights=weights, max_error=0.1, calibration=[(x,), {"x": x}])
     report: WeightReport | None = quantized.report.weights
     assert report is not None
     assert_type(report.error, float | None)

@@ -17,7 +17,7 @@ from ortable.backend.roles import InputRole
 from ortable.compat.onnxruntime import ort_value
 from ortable.errors import OptionError
 from ortable.ir import initializers
-from ortable.passes.weight_quantization import WeightOptions
+from ortable.passes.weight_quantization import QuantizationRun, WeightOptions
 
 from .feeds import feed_any, to_input_layout
 from .frozen import embed_weights
@@ -76,7 +76,7 @@ def embed_quantized_weights(
     builder = _make_builder(model, weights)
     if has_codes(role for role, _ in weights.values()):
         pack_weight_codes(builder)
-    quantization = quantize_weights(builder, options)
+    quantization = quantize_weights(builder, QuantizationRun(options))
     record["rounded"] = tuple(quantization.rounded.values())
     return _make_session_model(builder, weights, record)
 

@@ -11,7 +11,7 @@ import enum
 import linecache
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
@@ -485,6 +485,7 @@ class Request:
     functions: FunctionChoices | None
     weights: WeightOptions | Stored | None
     max_error: float | None
+    calibration: Sequence[Any]
     input_names: Any
     output_names: Any
     output_dynamic_shapes: Any

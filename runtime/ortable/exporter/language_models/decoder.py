@@ -69,25 +69,36 @@ class Decoder:
 
     def example_call(self, with_past: bool = True) -> dict[str, Any]:
         """Return the keyword arguments of an example call of the model."""
-        total = (_PAST if with_past else 0) + _SEQUENCE
-        device = self.model.device
+        ids = torch.zeros(_BATCH, _SEQUENCE, dtype=torch.int64)
+        return self._make_call(ids, _PAST if with_past else 0, self.example_cache(with_past))
+
+    def prompt_call(self, ids: torch.Tensor) -> dict[str, Any]:
+        """Return the keyword arguments of a call with a cache without tokens.
+
+        Args:
+            ids: the tokens, [batch, length].
+        """
+        return self._make_call(ids, 0, self.example_cache(batch=len(ids), past=0))
+
+    def _make_call(self, ids: torch.Tensor, past: int, cache: Any) -> dict[str, Any]:
+        device, (batch, length) = self.model.device, ids.shape
         text = {
-            "input_ids": torch.zeros(_BATCH, _SEQUENCE, dtype=torch.int64, device=device),
-            "attention_mask": torch.ones(_BATCH, total, dtype=torch.int64, device=device),
-            "position_ids": torch.arange(total, device=device)[-_SEQUENCE:].repeat(_BATCH, 1),
+            "input_ids": ids.to(device),
+            "attention_mask": torch.ones(batch, past + length, dtype=torch.int64, device=device),
+            "position_ids": torch.arange(past, past + length, device=device).repeat(batch, 1),
         }
         return {
             **{name: text[name] for name in self.text_inputs()},
-            self.cache: self.example_cache(with_past),
+            self.cache: cache,
             "use_cache": True,
             **({LOGITS_TO_KEEP: 1} if self.last_logits else {}),
         }
 
-    def example_cache(self, with_past: bool = True) -> Any:
+    def example_cache(self, with_past: bool = True, batch: int = _BATCH, past: int = _PAST) -> Any:
         """Return a cache of zeros. Layers have one length: masks implement sliding windows."""
         from transformers import DynamicCache
 
-        zeros = list(self._zero_cache(_BATCH, _PAST)) if with_past else []
+        zeros = list(self._zero_cache(batch, past)) if with_past else []
         if self.has_quantized_cache:
             return [tensor for pair in zeros for tensor in pair]
         return DynamicCache(zeros or None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -53,6 +53,7 @@ def export_language_model(
     merged: bool = True,
     loop: Literal["greedy", "sample"] | None = None,
     weights: Weights | None = None,
+    calibration: Sequence[torch.Tensor] | None = None,
     cache: Cache | None = None,
     logits: Literal["last", "all"] = "last",
     tokenizer: Any = None,
@@ -88,6 +89,9 @@ def export_language_model(
             quantizes the weights of linear layers and embeddings; "float16", "int4+float16" and
             "int8+float16" make a float16 model, without ``loop``. Its cache and logits are float32
             unless WeightOptions has ``keep_io=False``.
+        calibration: with codes as ``weights``, token ids of texts, a list of int64 [batch, length]:
+            the codes minimize the errors of layers on these texts. Needs ``merged``, without
+            ``loop``.
         cache: None or "keep" keeps keys and values in the model's dtype, which is exact; "int8", a
             dict or CacheOptions quantizes them to 8 bits, a quarter of the size of float32, with
             scales that are measured once. The cache inputs and outputs are then int8.
@@ -120,6 +124,10 @@ def export_language_model(
     weight_options: Any = None if weights in _UNQUANTIZED else parse_weights(weights)
     if loop is not None and weight_options is not None and weight_options.is_half:
         raise OptionError("loop needs weights without float16: loops stay in float32")
+    if calibration is not None and (loop is not None or not merged):
+        raise OptionError(
+            "calibration needs merged=True without loop: each graph would get codes of its own"
+        )
     cache_options = checked_cache(cache)
     keywords: dict[str, Any] = {  # of `export`
         "target": target,
@@ -133,6 +141,8 @@ def export_language_model(
     if cache_options is not None:
         decoder = quantize_cache(decoder, cache_options)
         keywords["weights"] = _nest_weight_options(weight_options)
+    if calibration is not None:
+        keywords["calibration"] = _calibration_calls(decoder, calibration)
     sample = loop == "sample"
     with replace_folder(path) as folder:
         # checks that may fail run before the slow exports
@@ -153,6 +163,15 @@ def export_language_model(
         save_with_shared_data(models, folder)
         _write_settings(decoder.model, tokenizer, folder)
     return OnnxLanguageModel.load(path)
+
+
+def _calibration_calls(decoder: Decoder, texts: Any) -> list[dict[str, Any]]:
+    """Return a call for each text; raise OptionError if one has no token ids."""
+    for text in texts if isinstance(texts, Sequence) else [texts]:
+        is_tensor = isinstance(text, torch.Tensor) and text.ndim == 2 and text.numel()
+        if not isinstance(texts, Sequence) or not is_tensor or text.dtype != torch.int64:
+            raise OptionError("calibration is a list of token ids, int64 [batch, length]")
+    return [decoder.prompt_call(text) for text in texts]
 
 
 def _check_options(merged: Any, loop: Any, genai: Any, length: Any, logits: Any) -> None:
@@ -183,7 +202,8 @@ def _nest_weight_options(options: Any) -> Any:
     include, exclude = (
         tuple(f"model.{name}" for name in names) for names in (options.include, options.exclude)
     )
-    return replace(options, include=include, exclude=exclude)
+    bits = tuple((f"model.{name}", bits) for name, bits in options.bit_pairs)
+    return replace(options, include=include, exclude=exclude, bits=bits)
 
 
 def _export_step(decoder: Decoder, with_past: bool, **keywords: Any) -> LargeModel:

@@ -1,14 +1,16 @@
 """Quantize weights and measure the error of layers and outputs.
 
-With ``max_error``, a bisection finds which layers have to stay in float so that the error of no
-output exceeds it. conversion.py calls `quantize_builder` or `store_half_weights` for ``weights=``.
+With ``max_error``, a bisection finds which layers need 8 bits in place of 4, or have to stay in
+float, so that the error of no output exceeds it. conversion.py calls `quantize_builder` or
+`store_half_weights` for ``weights=``.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -19,6 +21,7 @@ import torch
 from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.errors import ExportError
+from ortable.exporter.reporting.calibration import Calibration
 from ortable.exporter.reporting.numeric_diff import with_outputs
 from ortable.exporter.reporting.sessions import make_session, run_session
 from ortable.exporter.reporting.validate import text_table
@@ -32,13 +35,16 @@ from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.engine import rewrite_graph
 from ortable.passes.rewrite.record import RewriteRecord
 from ortable.passes.weight_quantization import (
+    BITS,
     QuantizationRun,
     QuantizedTensor,
+    QuantizedWeight,
     Stored,
     WeightOptions,
 )
 
 _INPUT_PREFIX = "given:"  # prefix of the inputs of an extracted subgraph
+_LIMIT = "the limit max_error"
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -57,7 +63,8 @@ class RoundedWeight:
             unquantized model; includes the rounding of activations, if they are quantized. 0 if the
             weight is not quantized. None if the result was not measured: without example inputs, in
             branches and loops, and inside fused kernels.
-        why: why the weight is not quantized; empty if it is.
+        why: why the weight has not the bits of the options; empty if it has.
+        calibrated: whether inputs of the layer that ``calibration`` computed chose the codes.
     """
 
     name: str
@@ -66,6 +73,7 @@ class RoundedWeight:
     weight_error: float
     layer_error: float | None = None
     why: str = ""
+    calibrated: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,7 +96,8 @@ class WeightReport:
     """The result of ``weights=``: quantized weights, and the accuracy on the example inputs.
 
     Attributes:
-        options: the requested options; ``exclude`` also names the weights that ``max_error`` keeps.
+        options: the requested options; ``bits`` and ``exclude`` also name the weights to which
+            ``max_error`` gives 8 bits, and those that it keeps.
         weights: every selected weight, quantized or not.
         outputs: the errors of floating-point outputs; empty without example inputs.
         max_error: the requested limit of the error of an output, or None.
@@ -124,25 +133,34 @@ class WeightReport:
 
     def __str__(self) -> str:
         has_unquantized = any(weight.why for weight in self.weights)
+        has_calibrated = any(weight.calibrated for weight in self.weights)
         rows = [
             (
                 *(item.name, str(list(item.shape)), str(item.bits)),
                 *map(_format_number, _weight_errors(item)),
+                *([("no", "yes")[item.calibrated]] if has_calibrated else []),
                 *([item.why] if has_unquantized else []),
             )
             for item in sorted(self.weights, key=lambda weight: -max(_weight_errors(weight)))
         ]
         headers = ["weight", "shape", "bits", "error of the weight", "of the layer"]
-        headers += ["why it stays"] if has_unquantized else []
+        headers += ["calibrated"] if has_calibrated else []
+        headers += ["why"] if has_unquantized else []
         outputs = [
             (item.name, _format_number(item.error), _format_number(item.largest))
             for item in self.outputs
         ]
         limit = "" if self.max_error is None else f", max_error={self.max_error:g}"
         sizes = f"{self.bytes_before / 1e6:,.1f} MB of weights became {self.bytes_after / 1e6:,.1f}"
-        codes = [item for item in self.rounded if item.bits == self.options.bits]
-        kind = f"{self.options.kind}{', float16 else' * self.options.has_float16_rest}"
-        summary = f"{len(codes)} of {len(self.weights)} weights are {kind}{limit}"
+        bits_counts = Counter(item.bits for item in self.weights)
+        kinds = [k for k, bits in BITS.items() if bits_counts[bits] or k == self.options.kind]
+        kinds = [kind for kind in kinds if kind != "float16" or not self.options.has_codes]
+        of_all = f" of {len(self.weights)} weights are"
+        summary = ", ".join(
+            f"{bits_counts[BITS[kind]]}{of_all if kind == kinds[0] else ''} {kind}"
+            for kind in kinds
+        )
+        summary += ", float16 else" * self.options.has_float16_rest + limit
         sections = [f"{summary}; {sizes}", text_table(headers, rows)]
         if outputs:
             sections.append(text_table(("output", "error", "largest difference"), outputs))
@@ -170,86 +188,80 @@ def quantize_builder(
     feeds: Mapping[str, Any] | None,
     max_error: float | None,
     record: RewriteRecord,
+    calls: Sequence[Mapping[str, Any]] = (),
 ) -> WeightReport:
-    """Quantize the weights of a graph in place, except those that ``max_error`` excludes.
+    """Quantize the weights of a graph in place, as the options and ``max_error`` say.
 
-    ``feeds`` are the example inputs; without them, nothing is measured. Raises ExportError if
-    ``max_error`` cannot be met, or is given without feeds.
+    ``feeds`` are the example inputs; without them, nothing is measured. ``calls`` are inputs for
+    calibration. Raises ExportError if ``max_error`` cannot be met, or is given without feeds.
     """
     bytes_before = _initializer_bytes(builder)
-    quantized: dict[tuple[str, bool], QuantizedTensor] = {}
-    excluded: tuple[str, ...] = ()
-    errors: dict[str, float] = {}
-    ranges: Mapping[str, float] = {}
     outputs: tuple[OutputError, ...] = ()
-    all_quantized = None
-    if feeds is not None:
-        trial = _QuantizationTrial(builder, options, feeds, quantized)
-        all_quantized, errors, outputs = trial.quantize_all()
-        ranges = trial.ranges
+    if feeds is None:
         if max_error is not None:
-            excluded, outputs = trial.fit_limit(max_error, errors, outputs)
-    elif max_error is not None:
-        raise ExportError("max_error needs example inputs to measure the error: give args")
-    final_options = options.without(excluded) if excluded else options
-    run = _round_graph(builder, final_options, record, quantized, ranges)
-    reported_run = run if all_quantized is None else all_quantized
-    nodes = _count_readers(builder, run)
-    weights = _report_rows(reported_run, excluded, errors, run)
+            raise ExportError("max_error needs example inputs to measure the error: give args")
+        run = _round_graph(builder, QuantizationRun(options), record, {})
+        weights = _report_rows(run, run, {}, options)
+    else:
+        trial = _QuantizationTrial(builder, options, feeds, calls)
+        trial.quantize_all()
+        first_run = trial.run
+        if max_error is not None:
+            trial.fit_limit(max_error)
+        options, outputs = trial.options, trial.outputs
+        run = _round_graph(builder, trial.make_run(options), record, trial.ranges)
+        weights = _report_rows(first_run, run, trial.errors, options)
     return WeightReport(
-        final_options,
+        options,
         weights,
         outputs,
         max_error,
         bytes_before,
         _initializer_bytes(builder),
-        nodes,
+        _count_readers(builder, run),
         tuple((op, why, count) for (op, why), count in sorted(run.float32_nodes.items())),
     )
 
 
 def _round_graph(
-    graph: GraphBuilder,
-    options: WeightOptions,
-    record: RewriteRecord,
-    quantized: dict[tuple[str, bool], QuantizedTensor],
-    ranges: Mapping[str, float],
+    graph: GraphBuilder, run: QuantizationRun, record: RewriteRecord, ranges: Mapping[str, float]
 ) -> QuantizationRun:
-    """Quantize the weights of a graph, and make a float16 graph of it, as the options say."""
-    run = QuantizationRun(options)
-    if options.has_codes:
-        run = quantize_weights(graph, options, record, quantized)
-    if options.is_half:
-        convert_to_float16(graph, options, ranges, run)
+    """Quantize the weights of a graph, and make a float16 graph of it, as the run's options say."""
+    if run.options.has_codes:
+        quantize_weights(graph, run, record)
+    if run.options.is_half:
+        convert_to_float16(graph, run.options, ranges, run)
     return run
 
 
 def _report_rows(
+    first_run: QuantizationRun,
     run: QuantizationRun,
-    excluded: Sequence[str],
     errors: Mapping[str, float],
-    final_run: QuantizationRun,
+    options: WeightOptions,
 ) -> tuple[RoundedWeight, ...]:
-    """Return a row for each weight of ``run``; ``max_error`` keeps those of ``excluded`` in float.
+    """Return a row for each weight of ``first_run``; ``max_error`` changed some of them.
 
-    ``errors`` has the layer error of each measured weight. ``final_run`` is that of the model.
+    ``errors`` has the layer error of each measured weight. ``run`` is that of the model, with the
+    final ``options``.
     """
-    limit = "the limit max_error"
-    halves = {item.name: item.error for item in final_run.rounded.values() if item.bits == 16}
+    final = {weight.name: weight for weight in run.rounded.values()}
+
+    def make_row(first: QuantizedWeight) -> RoundedWeight:
+        weight = final.get(first.name)
+        if weight is None:
+            return RoundedWeight(first.name, first.shape, 32, 0.0, 0.0, _LIMIT)
+        error = None if weight.bits == 16 != first.bits else errors.get(first.name)
+        why = "" if weight.bits == first.bits else _LIMIT
+        return RoundedWeight(
+            first.name, weight.shape, weight.bits, weight.error, error, why, weight.calibrated
+        )
+
     return (
-        *(
-            RoundedWeight(weight.name, weight.shape, 16, halves[weight.name], None, limit)
-            if weight.name in excluded and weight.name in halves
-            else RoundedWeight(weight.name, weight.shape, 32, 0.0, 0.0, limit)
-            if weight.name in excluded
-            else RoundedWeight(
-                weight.name, weight.shape, weight.bits, weight.error, errors.get(weight.name)
-            )
-            for weight in run.rounded.values()
-        ),
+        *map(make_row, first_run.rounded.values()),
         *(
             RoundedWeight(weight.name, weight.shape, 32, 0.0, 0.0, weight.why)
-            for weight in run.kept.values()
+            for weight in first_run.kept.values()
         ),
     )
 
@@ -257,34 +269,46 @@ def _report_rows(
 class _QuantizationTrial:
     """Compares the outputs of quantized copies of a model with the original's on ``feeds``.
 
-    ``quantized`` caches quantized matrices, so that every copy quantizes only new ones.
+    ``options`` are those of the latest copy that was measured, ``run`` is its record, ``errors``
+    maps its weights to errors of layers, and ``outputs`` are its errors. ``quantized`` caches
+    quantized matrices, so that every copy quantizes only new ones.
     """
+
+    run: QuantizationRun
+    errors: Mapping[str, float]
+    outputs: tuple[OutputError, ...]
 
     def __init__(
         self,
         builder: GraphBuilder,
         options: WeightOptions,
         feeds: Mapping[str, Any],
-        quantized: dict[tuple[str, bool], QuantizedTensor],
+        calls: Sequence[Mapping[str, Any]],
     ) -> None:
-        self.builder, self.options, self.feeds, self.quantized = builder, options, feeds, quantized
+        self.builder, self.options, self.feeds = builder, options, feeds
+        self.quantized: dict[tuple[str, bool, int], QuantizedTensor] = {}
         self.base: LargeModel = builder.to_onnx(
             large_model=True, external_threshold=1024, optimize=False
         )
+        self.calibration = None
+        if calls:
+            self.calibration = Calibration(builder, self.base, calls, options.embeddings)
+            self.calibration.check_calls()
         self.ranges = measure_ranges(builder, self.base, feeds) if options.is_half else {}
         self.names = [output.name for output in self.base.proto.graph.output]
         self.expected: list[torch.Tensor] = []
-        self.half_names: set[str] = set()
+        self.values: dict[str, torch.Tensor] = {}
 
-    def quantize_all(self) -> tuple[QuantizationRun, dict[str, float], tuple[OutputError, ...]]:
-        """Quantize all weights; return the run, the layer error by weight, and output errors.
+    def make_run(self, options: WeightOptions) -> QuantizationRun:
+        """Return a run over a copy of the graph that uses what earlier runs have quantized."""
+        moment_of = None if self.calibration is None else self.calibration.moment_of
+        return QuantizationRun(options, tensors=self.quantized, moment_of=moment_of)
 
-        The results of the original model become ``expected``.
-        """
+    def quantize_all(self) -> None:
+        """Quantize and measure all weights; the original model's results become ``expected``."""
         record = RewriteRecord()
-        run, model, builder = self._quantize_copy(self.options, record)
-        layers = _find_layers(self.builder, run, record, builder)
-        layers += _find_half_layers(self.builder, run, builder)
+        self.run, model, builder = self._quantize_copy(self.options, record)
+        layers = self._find_layers(self.run, record, builder)
         inner_names = list(
             dict.fromkeys(name for layer in layers for name in (layer.source, layer.result))
         )
@@ -294,53 +318,84 @@ class _QuantizationTrial:
         session = make_session(with_outputs(self.base, inner_names))
         results = run_session(session, dict(self.feeds))
         self.expected = results[: len(self.names)]
-        values = dict(zip((*self.names, *inner_names), results, strict=True))
-        values.update(
+        self.values = dict(zip((*self.names, *inner_names), results, strict=True))
+        self.values.update(
             {feed: torch.as_tensor(np.asarray(value)) for feed, value in self.feeds.items()}
         )
-        self.half_names = {item.name for item in run.rounded.values() if item.bits == 16}
-        return (
-            run,
-            _compute_layer_errors(layers, model, builder, values),
-            self._measure_outputs(model),
-        )
+        self.errors = _compute_layer_errors(layers, model, builder, self.values)
+        self.outputs = self._measure_outputs(model)
 
-    def fit_limit(
-        self, limit: float, errors: Mapping[str, float], outputs: tuple[OutputError, ...]
-    ) -> tuple[tuple[str, ...], tuple[OutputError, ...]]:
-        """Return the weights to keep in float, and the output errors if they are.
+    def fit_limit(self, limit: float) -> None:
+        """Change the options so that no output has an error above ``limit``.
 
-        Weights are kept in the order of decreasing layer error; a bisection finds how many. Raises
-        ExportError if the error exceeds ``limit`` even if all measured layers are kept.
+        In the order of decreasing layer error, weights of 4 bits get 8; if that is not enough,
+        weights stay in float. A bisection finds how many. Raises ExportError if the error exceeds
+        ``limit`` even if all measured layers stay.
         """
-        order = sorted(errors, key=lambda name: -errors[name])
+        if _largest_error(self.outputs) <= limit:
+            return
+        order = sorted(self.errors, key=lambda name: -self.errors[name])
+        bits = {weight.name: weight.bits for weight in self.run.rounded.values()}
         if self.options.has_codes:  # weights of float16 cannot be more exact
-            order = [name for name in order if name not in self.half_names]
-        if _largest_error(outputs) <= limit:
-            return (), outputs
-        low, high, best = 1, len(order), None
-        while low <= high:
-            count = (low + high) // 2
-            excluded = tuple(order[:count])
-            _, model, _ = self._quantize_copy(self.options.without(excluded), RewriteRecord())
-            measured = self._measure_outputs(model)
-            if _largest_error(measured) <= limit:
-                high, best = count - 1, (excluded, measured)
-            else:
-                low = count + 1
-        if best is None:
+            order = [name for name in order if bits[name] != 16]
+        small = [name for name in order if bits[name] == 4]
+        if self.options.activations == "int8" and self._change_fewest(
+            small, lambda options, names: options.with_bits(names, 8), limit
+        ):
+            return
+        if not self._change_fewest(order, WeightOptions.without, limit):
             raise ExportError(
                 f"max_error={limit:g} cannot be met: without quantizing the {len(order)} weights "
-                f"of measured layers the error is {_largest_error(measured):.3g}"
+                f"of measured layers the error is {_largest_error(self.outputs):.3g}"
             )
-        return best
+
+    def _change_fewest(
+        self,
+        names: Sequence[str],
+        change: Callable[[WeightOptions, Sequence[str]], WeightOptions],
+        limit: float,
+    ) -> bool:
+        """Change the options for the fewest weights, from the first on, that keep the limit.
+
+        If no number of weights keeps the limit, the options change for all; returns False.
+        """
+        unchanged, low, high = self.options, 1, len(names) + 1
+        while low < high:
+            count = (low + high) // 2
+            options = change(unchanged, names[:count])
+            _, model, _ = self._quantize_copy(options, RewriteRecord())
+            if _largest_error(self._measure_outputs(model)) <= limit:
+                high = count
+            else:
+                low = count + 1
+        self.options = change(unchanged, names[:low])
+        self._measure_copy()
+        return low <= len(names)
+
+    def _measure_copy(self) -> None:
+        """Measure the layers and outputs of a copy with the current options."""
+        record = RewriteRecord()
+        self.run, model, builder = self._quantize_copy(self.options, record)
+        layers = [
+            layer
+            for layer in self._find_layers(self.run, record, builder)
+            if {layer.source, layer.result} <= self.values.keys()
+        ]
+        self.errors = _compute_layer_errors(layers, model, builder, self.values)
+        self.outputs = self._measure_outputs(model)
+
+    def _find_layers(
+        self, run: QuantizationRun, record: RewriteRecord, builder: GraphBuilder
+    ) -> list[_Layer]:
+        layers = _find_layers(self.builder, run, record, builder)
+        return layers + _find_half_layers(self.builder, run, builder)
 
     def _quantize_copy(
         self, options: WeightOptions, record: RewriteRecord
     ) -> tuple[QuantizationRun, LargeModel, GraphBuilder]:
         copy = GraphBuilder(self.base.session_proto(), target=self.builder.target)
         copy.initializers_dict.update(self.base.tensors)
-        run = _round_graph(copy, options, record, self.quantized, self.ranges)
+        run = _round_graph(copy, self.make_run(options), record, self.ranges)
         model = copy.to_onnx(large_model=True, external_threshold=1024, optimize=False)
         return run, model, copy
 

@@ -8,7 +8,7 @@ the comparisons as a table.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from ortable.compat.torch import pytree
-from ortable.errors import ExportError, OptionError
+from ortable.errors import ExportError, InputError, OptionError
 from ortable.exporter.frontend.export_request import Program, Request
 from ortable.exporter.frontend.module_state import caller_autocast, copy_call, copy_module
 from ortable.exporter.reporting.example_sizes import ExampleCall, resized_calls
@@ -231,7 +231,40 @@ def input_names(inputs: Iterable[Any], program: Program) -> list[str | None]:
 
 def example_feeds(builder: Any, request: Request, program: Program) -> dict[str, np.ndarray] | None:
     """Return the example call as feeds of a graph; None if the call does not match its inputs."""
-    _, call = module_and_call(request)
+    return _feeds_of(module_and_call(request)[1], builder, program)
+
+
+def calibration_feeds(
+    builder: Any, request: Request, program: Program
+) -> list[dict[str, np.ndarray]]:
+    """Return the calls of ``calibration`` as feeds of a graph.
+
+    Raises InputError for a call whose inputs differ from those of the example call.
+    """
+    _, (args, kwargs) = module_and_call(request)
+    example = _feeds_of((args, kwargs), builder, program)
+    structure = pytree.tree_structure((tuple(args), kwargs))
+    feeds = []
+    for number, call in enumerate(request.calibration):
+        values = (args, {**kwargs, **call}) if isinstance(call, Mapping) else (tuple(call), kwargs)
+        inputs = _feeds_of(values, builder, program)
+        if not example or not inputs or pytree.tree_structure(values) != structure:
+            raise InputError(f"call {number} of calibration has other inputs than the example call")
+        for name, value in inputs.items():
+            shape, dtype = builder.get_shape(name), example[name].dtype
+            sizes = zip(value.shape, shape, strict=False)
+            if (value.dtype, value.ndim) != (dtype, len(shape)) or any(
+                isinstance(expected, int) and size != expected for size, expected in sizes
+            ):
+                raise InputError(
+                    f"call {number} of calibration has {value.dtype}{list(value.shape)} as "
+                    f"'{name}', and the model takes {dtype}[{', '.join(map(str, shape))}]"
+                )
+        feeds.append(inputs)
+    return feeds
+
+
+def _feeds_of(call: ExampleCall, builder: Any, program: Program) -> dict[str, np.ndarray] | None:
     leaves = pytree.tree_leaves(call)
     inputs = input_names(builder.inputs, program)
     if len(leaves) != len(inputs):

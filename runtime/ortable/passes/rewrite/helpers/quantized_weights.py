@@ -100,20 +100,25 @@ def weight_codes(
     stored = run.codes.get((w, axis))
     if stored is not None:
         return stored
-    quantized = run.tensors.get((w, transposed))
+    bits, group = run.options.bits_of(weight_name(w)), run.options.group_size
+    quantized = run.tensors.get((w, transposed, bits))
     if quantized is None:
         stored_value = owner.initializers_dict[w]
         tensor = initializers.to_torch(stored_value, w)
         matrix = tensor.detach() if transposed else tensor.detach().t()
         try:
-            quantized = run.tensors[w, transposed] = quantize_matrix(matrix, run.options)
+            moment = None if run.moment_of is None else run.moment_of(w)
+            quantized = run.tensors[w, transposed, bits] = quantize_matrix(
+                matrix, run.options, bits, moment
+            )
         except UnsupportedCase as error:  # the rule skips the weight, and the report lists it
             shape = (int(matrix.shape[0]), int(matrix.shape[1]))
             run.kept[w] = SkippedWeight(weight_name(w), shape, error.message)
             raise
     sizes = (int(quantized.codes.shape[0]), int(quantized.codes.shape[1]))
-    bits, group = run.options.bits, run.options.group_size
-    run.rounded[w] = QuantizedWeight(weight_name(w), sizes, bits, group, quantized.error)
+    run.rounded[w] = QuantizedWeight(
+        weight_name(w), sizes, bits, group, quantized.error, quantized.calibrated
+    )
     parts = [quantized.codes, quantized.scales, quantized.zeros]
     name = weight_name(w)
     names: list[Any] = [
