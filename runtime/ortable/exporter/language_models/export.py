@@ -23,6 +23,12 @@ from ortable.passes.weight_quantization import WeightOptions, parse_weights
 
 from ..to_onnx import export
 from .decoder import Decoder, make_decoder
+from .encoder_decoder import (
+    check_encoder_decoder_options,
+    export_encoder_decoder,
+    is_encoder_decoder,
+    make_encoder_decoder,
+)
 from .loop import decoding_of_loop, export_search_loop
 from .model_folder import (
     GENAI,
@@ -54,7 +60,7 @@ def export_language_model(
     weights: Weights | None = None,
     cache: Cache | None = None,
     tokenizer: Any = None,
-    genai: bool = True,
+    genai: bool | None = None,
     context_length: int | None = None,
     target: Literal["onnxruntime"] | None = "onnxruntime",
     target_opset: int | None = None,
@@ -123,7 +129,17 @@ def export_language_model(
         "verbose": verbose,
         "weights": weight_options,
     }
-    decoder = make_decoder(_cast_weights(model, weights))
+    model = _cast_weights(model, weights)
+    if is_encoder_decoder(model):
+        check_encoder_decoder_options(model, merged, loop, cache_options, context_length, genai)
+        keywords["weights"] = _nest_weight_options(weight_options)
+        parts = make_encoder_decoder(model)
+        with replace_folder(path) as folder:
+            files = export_encoder_decoder(parts, {**keywords, "validate": validate})
+            save_with_shared_data(files, folder)
+            _write_settings(model, tokenizer, folder)
+        return OnnxLanguageModel.load(path)
+    decoder = make_decoder(model)
     if cache_options is not None:
         decoder = quantize_cache(decoder, cache_options)
         keywords["weights"] = _nest_weight_options(weight_options)
@@ -131,7 +147,7 @@ def export_language_model(
     with replace_folder(path) as folder:
         # checks that may fail run before the slow exports
         decoding = None if loop is None else decoding_of_loop(decoder, sample)
-        if merged and genai:
+        if merged and genai is not False:
             write_json(folder / GENAI, genai_config(decoder, MODEL, context_length))
         step = _export_step(decoder, True, validate=validate, **keywords)
         models = {MODEL: step}
@@ -147,7 +163,7 @@ def export_language_model(
 
 
 def _check_options(merged: Any, loop: Any, genai: Any, length: Any) -> None:
-    for name, value in (("merged", merged), ("genai", genai)):
+    for name, value in (("merged", merged), ("genai", True if genai is None else genai)):
         if not isinstance(value, bool):
             raise OptionError(f"{name} is True or False, not {value!r:.80}")
     if loop is not None and loop not in tuple(SEARCHES):
