@@ -21,10 +21,12 @@ from ortable.exporter.language_models.decoder import (
     cache_layers,
     check_model,
 )
+from ortable.exporter.language_models.decoding import special_tokens
 from ortable.exporter.language_models.model_folder import (
     ENCODER_MODEL,
     PAST_MODEL,
     externalize_weights,
+    search_settings,
 )
 from ortable.exporter.to_onnx import export
 
@@ -34,6 +36,8 @@ _PAST = "past_decoder_sequence_length"
 # Sizes of the example: torch specializes on 0 and 1. The exported graphs also support 0 and 1.
 _BATCH, _SOURCE_LENGTH, _TARGET_LENGTH, _PAST_LENGTH = 2, 5, 3, 4
 _KINDS = ("key", "value")
+# Positions of the encoder for which onnxruntime-genai makes buffers, whatever the configuration.
+_GENAI_POSITIONS = 1500
 TOKENS, FEATURES = "input_ids", "input_features"
 # Methods of `generate` that models override, and that the runner of the folder follows: its own
 # cache replaces that of the model, and Whisper's `generate` is code of transformers without layers.
@@ -52,12 +56,14 @@ def is_encoder_decoder(model: Any) -> bool:
 class EncoderDecoder:
     """A model, the name of the encoder's input, and the sizes of both caches.
 
-    ``cache`` is the name of the cache among the arguments and results of forward.
+    ``cache`` is the name of the cache among the arguments and results of forward, and
+    ``encoder_output`` the class of the encoder's results.
     """
 
     model: Any
     source: str
     cache: str
+    encoder_output: type
     self_layers: tuple[CacheLayer, ...]
     cross_layers: tuple[CacheLayer, ...]
 
@@ -129,7 +135,7 @@ class DecoderGraph(torch.nn.Module):
     def __init__(self, parts: EncoderDecoder) -> None:
         super().__init__()
         self.model, self.cache = parts.model, parts.cache
-        self.width = _hidden_size(parts.model)
+        self.width, self.encoder_output = _hidden_size(parts.model), parts.encoder_output
 
     def forward(
         self,
@@ -144,7 +150,6 @@ class DecoderGraph(torch.nn.Module):
         cross attention.
         """
         from transformers import DynamicCache, EncoderDecoderCache
-        from transformers.modeling_outputs import BaseModelOutput
 
         self_cache, cross_cache = (
             DynamicCache(list(zip(past[start::4], past[start + 1 :: 4], strict=True)))
@@ -157,7 +162,7 @@ class DecoderGraph(torch.nn.Module):
             (cross_keys.shape[0], cross_keys.shape[2], self.width), dtype=self.model.dtype
         )
         output = self.model(
-            encoder_outputs=BaseModelOutput(last_hidden_state=hidden),
+            encoder_outputs=self.encoder_output(last_hidden_state=hidden),
             decoder_input_ids=input_ids,
             use_cache=True,
             **mask,
@@ -186,15 +191,16 @@ def make_encoder_decoder(model: Any) -> EncoderDecoder:
     call = _example_source(model, source)
     tokens = torch.zeros(_BATCH, _TARGET_LENGTH, dtype=torch.int64, device=model.device)
     with torch.no_grad():
+        output_class = type(model.get_encoder()(**call, return_dict=True))
         output = model(**call, decoder_input_ids=tokens, use_cache=True)
-    self_layers, cross_layers = _layers_of_caches(model, getattr(output, cache_argument, None))
-    parts = EncoderDecoder(model, source, cache_argument, self_layers, cross_layers)
+    layers = _layers_of_caches(model, getattr(output, cache_argument, None))
+    parts = EncoderDecoder(model, source, cache_argument, output_class, *layers)
     _check_cached_step(parts, call, tokens, output.logits)
     return parts
 
 
 def check_encoder_decoder_options(
-    model: Any, merged: bool, loop: Any, cache: Any, context_length: Any, genai: bool | None
+    model: Any, merged: bool, loop: Any, cache: Any, context_length: Any
 ) -> None:
     """Raise OptionError for options of export_language_model that need a causal model."""
     requested = {
@@ -202,7 +208,6 @@ def check_encoder_decoder_options(
         f"loop={loop!r}": loop is not None,
         "cache": cache is not None,
         "context_length": context_length is not None,
-        "genai=True": genai,
     }
     refused = [name for name, is_requested in requested.items() if is_requested]
     if refused:
@@ -245,6 +250,78 @@ def export_encoder_decoder(
         ENCODER_MODEL: externalize_weights(encoder),
         PAST_MODEL: externalize_weights(decoder),
     }
+
+
+def genai_config_of_whisper(parts: EncoderDecoder, genai: bool | None) -> dict[str, Any] | None:
+    """Return the content of genai_config.json, or None for models that onnxruntime-genai lacks.
+
+    Raises ExportError if ``genai`` is True for such a model.
+    """
+    config, layer, cross = parts.model.config, parts.self_layers[0], parts.cross_layers[0]
+    one_width = {layer.key_width, layer.value_width, cross.key_width, cross.value_width}
+    has_type = (
+        parts.source == FEATURES
+        and config.max_source_positions == _GENAI_POSITIONS
+        and len(one_width) == 1
+    )
+    if genai is False or (genai is None and not has_type):
+        return None
+    if not has_type:
+        raise ExportError(
+            f"onnxruntime-genai has no type for {type(parts.model).__name__}: of encoders and "
+            f"decoders of transformers it runs Whisper's, of {_GENAI_POSITIONS} positions. "
+            "genai=False writes the model without genai_config.json"
+        )
+    options = {"log_id": "onnxruntime-genai", "provider_options": []}
+    tokens = special_tokens(parts.model.generation_config.to_dict())
+    length = config.max_target_positions
+    return {
+        "model": {
+            **{f"{kind}_token_id": value for kind, value in tokens.items() if value is not None},
+            "context_length": length,
+            "decoder": {
+                "session_options": options,
+                "filename": PAST_MODEL,
+                "head_size": layer.key_width,
+                "hidden_size": config.d_model,
+                "inputs": {
+                    "input_ids": "input_ids",
+                    **_genai_names("past", "past_key_values", "decoder"),
+                    **_genai_names("cross_past", "past_key_values", "encoder"),
+                },
+                "outputs": {"logits": "logits", **_genai_names("present", "present", "decoder")},
+                "num_attention_heads": config.decoder_attention_heads,
+                "num_hidden_layers": len(parts.self_layers),
+                "num_key_value_heads": layer.heads,
+            },
+            "encoder": {
+                "session_options": options,
+                "filename": ENCODER_MODEL,
+                "head_size": cross.key_width,
+                "hidden_size": config.d_model,
+                "inputs": {"audio_features": FEATURES},
+                "outputs": {
+                    "encoder_hidden_states": "last_hidden_state",
+                    **_genai_names("cross_present", "present", "encoder"),
+                },
+                "num_attention_heads": config.encoder_attention_heads,
+                "num_hidden_layers": config.encoder_layers,
+            },
+            "type": "whisper",
+            "vocab_size": config.vocab_size,
+        },
+        "search": {
+            **search_settings(parts.model.generation_config),
+            "early_stopping": True,
+            "max_length": length,
+            "min_length": 0,
+            "past_present_share_buffer": False,
+        },
+    }
+
+
+def _genai_names(role: str, prefix: str, part: str) -> dict[str, str]:
+    return {f"{role}_{kind}_names": f"{prefix}.%d.{part}.{kind}" for kind in _KINDS}
 
 
 _CACHES = ("decoder", "encoder")

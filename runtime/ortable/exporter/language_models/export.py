@@ -26,6 +26,7 @@ from .decoder import Decoder, make_decoder
 from .encoder_decoder import (
     check_encoder_decoder_options,
     export_encoder_decoder,
+    genai_config_of_whisper,
     is_encoder_decoder,
     make_encoder_decoder,
 )
@@ -131,10 +132,13 @@ def export_language_model(
     }
     model = _cast_weights(model, weights)
     if is_encoder_decoder(model):
-        check_encoder_decoder_options(model, merged, loop, cache_options, context_length, genai)
+        check_encoder_decoder_options(model, merged, loop, cache_options, context_length)
         keywords["weights"] = _nest_weight_options(weight_options)
         parts = make_encoder_decoder(model)
         with replace_folder(path) as folder:
+            content = genai_config_of_whisper(parts, genai)
+            if content is not None:
+                write_json(folder / GENAI, content)
             files = export_encoder_decoder(parts, {**keywords, "validate": validate})
             save_with_shared_data(files, folder)
             _write_settings(model, tokenizer, folder)

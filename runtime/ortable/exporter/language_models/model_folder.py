@@ -185,7 +185,7 @@ def genai_config(decoder: Decoder, filename: str, context_length: int | None) ->
             "vocab_size": config.vocab_size,
         },
         "search": {
-            **_search_settings(decoder.model.generation_config),
+            **search_settings(decoder.model.generation_config),
             "early_stopping": True,
             "max_length": length,
             "min_length": 0,
@@ -220,7 +220,8 @@ def _context_length(decoder: Decoder, context_length: int | None) -> int:
     return length
 
 
-def _search_settings(generation: Any) -> dict[str, Any]:
+def search_settings(generation: Any) -> dict[str, Any]:
+    """Return the settings of a GenerationConfig that onnxruntime-genai has, with defaults."""
     settings = {name: getattr(generation, name, None) for name in _SEARCH_DEFAULTS}
     return {
         name: _SEARCH_DEFAULTS[name] if value is None else value for name, value in settings.items()
