@@ -25,6 +25,7 @@ from ortable.exporter.language_models.decoding import special_tokens
 from ortable.exporter.language_models.model_folder import (
     ENCODER_MODEL,
     PAST_MODEL,
+    PROMPT_MODEL,
     externalize_weights,
     search_settings,
 )
@@ -88,7 +89,7 @@ class EncoderDecoder:
         mask = torch.ones(_BATCH, length, dtype=torch.int64, device=device)
         tensors = []
         for self_layer, cross_layer in zip(self.self_layers, self.cross_layers, strict=True):
-            for layer, past in ((self_layer, _PAST_LENGTH), (cross_layer, self._cross_length())):
+            for layer, past in ((self_layer, _PAST_LENGTH), (cross_layer, self.cross_length())):
                 for width in (layer.key_width, layer.value_width):
                     shape = (_BATCH, layer.heads, past, width)
                     tensors.append(torch.zeros(shape, dtype=layer.dtype, device=device))
@@ -98,7 +99,8 @@ class EncoderDecoder:
             "past": tensors,
         }
 
-    def _cross_length(self) -> int:
+    def cross_length(self) -> int:
+        """Return the length of the example's encoder states."""
         if self.takes_mask:
             return _SOURCE_LENGTH
         return int(self.model.config.max_source_positions)
@@ -126,7 +128,7 @@ class EncoderGraph(torch.nn.Module):
             encoder_outputs=encoded, decoder_input_ids=token, use_cache=True, **mask
         )
         cross_cache = getattr(output, self.cache).cross_attention_cache
-        return encoded.last_hidden_state, _flatten_cache(cross_cache)
+        return encoded.last_hidden_state, _flatten_caches(cross_cache)
 
 
 class DecoderGraph(torch.nn.Module):
@@ -168,7 +170,33 @@ class DecoderGraph(torch.nn.Module):
             **mask,
             **{self.cache: EncoderDecoderCache(self_cache, cross_cache)},
         )
-        return output.logits, _flatten_cache(getattr(output, self.cache).self_attention_cache)
+        return output.logits, _flatten_caches(getattr(output, self.cache).self_attention_cache)
+
+
+class PromptGraph(torch.nn.Module):
+    """The first step of the decoder as optimum has it, which reads the encoder's states."""
+
+    def __init__(self, parts: EncoderDecoder) -> None:
+        super().__init__()
+        self.model, self.cache, self.encoder_output = parts.model, parts.cache, parts.encoder_output
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        encoder_hidden_states: torch.Tensor,
+        encoder_attention_mask: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """Return the logits, and keys and values of self and of cross attention by layer."""
+        mask = {} if encoder_attention_mask is None else {"attention_mask": encoder_attention_mask}
+        output = self.model(
+            encoder_outputs=self.encoder_output(last_hidden_state=encoder_hidden_states),
+            decoder_input_ids=input_ids,
+            use_cache=True,
+            **mask,
+        )
+        cache = getattr(output, self.cache)
+        tensors = _flatten_caches(cache.self_attention_cache, cache.cross_attention_cache)
+        return output.logits, tensors
 
 
 def make_encoder_decoder(model: Any) -> EncoderDecoder:
@@ -191,20 +219,18 @@ def make_encoder_decoder(model: Any) -> EncoderDecoder:
     call = _example_source(model, source)
     tokens = torch.zeros(_BATCH, _TARGET_LENGTH, dtype=torch.int64, device=model.device)
     with torch.no_grad():
-        output_class = type(model.get_encoder()(**call, return_dict=True))
-        output = model(**call, decoder_input_ids=tokens, use_cache=True)
+        encoded = model.get_encoder()(**call, return_dict=True)
+        mask = {name: value for name, value in call.items() if name != source}
+        output = model(encoder_outputs=encoded, decoder_input_ids=tokens, use_cache=True, **mask)
     layers = _layers_of_caches(model, getattr(output, cache_argument, None))
-    parts = EncoderDecoder(model, source, cache_argument, output_class, *layers)
+    parts = EncoderDecoder(model, source, cache_argument, type(encoded), *layers)
     _check_cached_step(parts, call, tokens, output.logits)
     return parts
 
 
-def check_encoder_decoder_options(
-    model: Any, merged: bool, loop: Any, cache: Any, context_length: Any
-) -> None:
+def check_encoder_decoder_options(model: Any, loop: Any, cache: Any, context_length: Any) -> None:
     """Raise OptionError for options of export_language_model that need a causal model."""
     requested = {
-        "merged=False": not merged,
         f"loop={loop!r}": loop is not None,
         "cache": cache is not None,
         "context_length": context_length is not None,
@@ -218,9 +244,12 @@ def check_encoder_decoder_options(
 
 
 def export_encoder_decoder(
-    parts: EncoderDecoder, keywords: Mapping[str, Any]
+    parts: EncoderDecoder, merged: bool, keywords: Mapping[str, Any]
 ) -> dict[str, LargeModel]:
-    """Return the graphs by file name; ``keywords`` are those of `export`."""
+    """Return the graphs by file name; ``keywords`` are those of `export`.
+
+    Without ``merged``, optimum's graph of the prompt is a third one.
+    """
     call = parts.example_source()
     mask = ["attention_mask"] if parts.takes_mask else []
     texts = {0: BATCH, 1: _SOURCE} if parts.takes_mask else {0: BATCH}
@@ -246,10 +275,32 @@ def export_encoder_decoder(
         output_names=["logits", *parts.cache_names("present", ["decoder"])],
         **keywords,
     ).model
-    return {
-        ENCODER_MODEL: externalize_weights(encoder),
-        PAST_MODEL: externalize_weights(decoder),
-    }
+    models = {ENCODER_MODEL: encoder, PAST_MODEL: decoder}
+    if not merged:
+        models[PROMPT_MODEL] = _export_prompt(parts, texts, keywords)
+    return {name: externalize_weights(model) for name, model in models.items()}
+
+
+def _export_prompt(
+    parts: EncoderDecoder, texts: dict[int, str], keywords: Mapping[str, Any]
+) -> Any:
+    step = parts.example_step()
+    del step["past"]
+    shape = (_BATCH, parts.cross_length(), _hidden_size(parts.model))
+    states = torch.zeros(shape, dtype=parts.model.dtype, device=parts.model.device)
+    kwargs = {"input_ids": step.pop("input_ids"), "encoder_hidden_states": states, **step}
+    return export(
+        PromptGraph(parts).eval(),
+        kwargs=kwargs,
+        dynamic_shapes={
+            "input_ids": {0: BATCH, 1: _TARGET},
+            "encoder_hidden_states": texts,
+            **dict.fromkeys(step, texts),
+        },
+        input_names=list(kwargs),
+        output_names=["logits", *parts.cache_names("present", _CACHES)],
+        **keywords,
+    ).model
 
 
 def genai_config_of_whisper(parts: EncoderDecoder, genai: bool | None) -> dict[str, Any] | None:
@@ -327,8 +378,10 @@ def _genai_names(role: str, prefix: str, part: str) -> dict[str, str]:
 _CACHES = ("decoder", "encoder")
 
 
-def _flatten_cache(cache: Any) -> list[torch.Tensor]:
-    return [tensor for layer in cache.layers for tensor in (layer.keys, layer.values)]
+def _flatten_caches(*caches: Any) -> list[torch.Tensor]:
+    """Return keys and values layer by layer, of several caches one after another in a layer."""
+    layers = zip(*(cache.layers for cache in caches), strict=True)
+    return [tensor for parts in layers for layer in parts for tensor in (layer.keys, layer.values)]
 
 
 def _hidden_size(model: Any) -> int:

@@ -167,8 +167,13 @@ def make_generator(
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"'{folder}' has no config.json of transformers: {error}") from error
     generator = _generator_class(config.model_type)(config, sessions, device).eval()
-    # The graphs have one kind of cache, and only the folder's settings may choose tokens.
-    plain = {"cache_implementation": None, "return_dict_in_generate": False}
+    # The graphs have one kind of cache and the result is tokens. A configuration that says that it
+    # was made from that of the model loses the attributes of Whisper when it is read.
+    plain = {
+        "cache_implementation": None,
+        "return_dict_in_generate": False,
+        "_from_model_config": False,
+    }
     generator.generation_config = GenerationConfig.from_dict({**settings, **plain})
     return generator
 
@@ -181,6 +186,8 @@ def generate_sequences(
     Raises InputError for inputs of another type or shape, and OptionError for settings that
     `generate` does not have or that the graphs do not support.
     """
+    if not isinstance(ends := settings.get("eos_token_id", 0), int) and not len(ends):
+        settings = {**settings, "eos_token_id": None}
     _check_settings(generator, settings)
     inputs = _checked_source(generator.encoder.session.get_inputs()[0], source)
     mask = {}

@@ -1,4 +1,4 @@
-"""Export a causal language model of transformers to a folder.
+"""Export a language model of transformers to a folder.
 
 The folder has the graphs of decoding and the files of onnxruntime-genai and optimum.
 """
@@ -69,18 +69,20 @@ def export_language_model(
     validate: bool | float = False,
     verbose: int = 0,
 ) -> OnnxLanguageModel:
-    """Export a causal language model of transformers for text generation.
+    """Export a language model of transformers for text generation.
 
     The graph takes the prompt (an empty cache), each further token (a cache, one token), and pieces
-    of a text (a cache, several tokens). docs/language-models.md describes inputs, outputs and
-    shapes.
+    of a text (a cache, several tokens). A model with an encoder and a decoder (T5, BART, Whisper)
+    becomes two graphs, ``encoder_model.onnx`` and ``decoder_with_past_model.onnx``.
+    docs/language-models.md describes inputs, outputs and shapes.
 
     Args:
         model: the model, in eval mode.
         path: the folder to write. It is created; files of an earlier export in it are replaced.
         merged: False writes two graphs, ``decoder_model.onnx`` for the prompt and
             ``decoder_with_past_model.onnx`` for later tokens, as older versions of optimum do. Both
-            share a data file; onnxruntime-genai cannot read them.
+            share a data file; onnxruntime-genai cannot read them. With an encoder, it adds
+            ``decoder_model.onnx``, which optimum needs.
         loop: "greedy" also writes ``greedy_search.onnx``, which shares the data file and runs
             greedy decoding in one call: ``input_ids``, ``attention_mask`` and ``max_new_tokens``
             (int64, 0-d) to ``sequences`` int64 (batch, length). "sample" writes
@@ -97,9 +99,10 @@ def export_language_model(
             dict or CacheOptions quantizes them to 8 bits, a quarter of the size of float32, with
             scales that are measured once. The cache inputs and outputs are then int8.
         tokenizer: a tokenizer of transformers, whose files are written too.
-        genai: with ``merged``, write ``genai_config.json``.
+        genai: with ``merged``, write ``genai_config.json``: by default for causal models and for
+            Whisper, with True an error where onnxruntime-genai does not have the type.
         context_length: the maximal text length for ``genai_config.json``; by default that of the
-            configuration.
+            configuration. This, ``loop`` and ``cache`` are for causal models.
         target: as in to_onnx, but ``"onnxruntime"`` by default; None writes standard ONNX.
         target_opset: as in to_onnx.
         export_options: as in to_onnx.
@@ -113,8 +116,8 @@ def export_language_model(
         InputError: ``model`` is not a model that generates text, is in training mode or has no
             weights.
         ExportError: the cache of the model is not keys and values of each layer, its layers have
-            different sizes (an error only with ``genai``), torch cannot export the model, or the
-            folder is not writable.
+            different sizes (an error unless ``genai=False``), a model with an encoder has a
+            ``generate`` of its own, torch cannot export the model, or the folder is not writable.
         OptionError: an option has an invalid value, or ``loop`` does not support a setting of
             generation_config.
     """
@@ -132,14 +135,14 @@ def export_language_model(
     }
     model = _cast_weights(model, weights)
     if is_encoder_decoder(model):
-        check_encoder_decoder_options(model, merged, loop, cache_options, context_length)
+        check_encoder_decoder_options(model, loop, cache_options, context_length)
         keywords["weights"] = _nest_weight_options(weight_options)
         parts = make_encoder_decoder(model)
         with replace_folder(path) as folder:
             content = genai_config_of_whisper(parts, genai)
             if content is not None:
                 write_json(folder / GENAI, content)
-            files = export_encoder_decoder(parts, {**keywords, "validate": validate})
+            files = export_encoder_decoder(parts, merged, {**keywords, "validate": validate})
             save_with_shared_data(files, folder)
             _write_settings(model, tokenizer, folder)
         return OnnxLanguageModel.load(path)
