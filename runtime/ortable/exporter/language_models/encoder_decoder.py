@@ -39,6 +39,8 @@ _BATCH, _SOURCE_LENGTH, _TARGET_LENGTH, _PAST_LENGTH = 2, 5, 3, 4
 _KINDS = ("key", "value")
 # Positions of the encoder for which onnxruntime-genai makes buffers, whatever the configuration.
 _GENAI_POSITIONS = 1500
+_GENAI_SESSION: dict[str, Any] = {"log_id": "onnxruntime-genai", "provider_options": []}
+_CACHES = ("decoder", "encoder")
 TOKENS, FEATURES = "input_ids", "input_features"
 # Methods of `generate` that models override, and that the runner of the folder follows: its own
 # cache replaces that of the model, and Whisper's `generate` is code of transformers without layers.
@@ -308,61 +310,29 @@ def genai_config_of_whisper(parts: EncoderDecoder, genai: bool | None) -> dict[s
 
     Raises ExportError if ``genai`` is True for such a model.
     """
-    config, layer, cross = parts.model.config, parts.self_layers[0], parts.cross_layers[0]
-    one_width = {layer.key_width, layer.value_width, cross.key_width, cross.value_width}
-    has_type = (
-        parts.source == FEATURES
-        and config.max_source_positions == _GENAI_POSITIONS
-        and len(one_width) == 1
-    )
-    if genai is False or (genai is None and not has_type):
-        return None
-    if not has_type:
+    has_type = _has_genai_type(parts)
+    if genai and not has_type:
         raise ExportError(
             f"onnxruntime-genai has no type for {type(parts.model).__name__}: of encoders and "
             f"decoders of transformers it runs Whisper's, of {_GENAI_POSITIONS} positions. "
             "genai=False writes the model without genai_config.json"
         )
-    options = {"log_id": "onnxruntime-genai", "provider_options": []}
-    tokens = special_tokens(parts.model.generation_config.to_dict())
+    if genai is False or not has_type:
+        return None
+    config, generation = parts.model.config, parts.model.generation_config
+    tokens = special_tokens(generation.to_dict())
     length = config.max_target_positions
     return {
         "model": {
             **{f"{kind}_token_id": value for kind, value in tokens.items() if value is not None},
             "context_length": length,
-            "decoder": {
-                "session_options": options,
-                "filename": PAST_MODEL,
-                "head_size": layer.key_width,
-                "hidden_size": config.d_model,
-                "inputs": {
-                    "input_ids": "input_ids",
-                    **_genai_names("past", "past_key_values", "decoder"),
-                    **_genai_names("cross_past", "past_key_values", "encoder"),
-                },
-                "outputs": {"logits": "logits", **_genai_names("present", "present", "decoder")},
-                "num_attention_heads": config.decoder_attention_heads,
-                "num_hidden_layers": len(parts.self_layers),
-                "num_key_value_heads": layer.heads,
-            },
-            "encoder": {
-                "session_options": options,
-                "filename": ENCODER_MODEL,
-                "head_size": cross.key_width,
-                "hidden_size": config.d_model,
-                "inputs": {"audio_features": FEATURES},
-                "outputs": {
-                    "encoder_hidden_states": "last_hidden_state",
-                    **_genai_names("cross_present", "present", "encoder"),
-                },
-                "num_attention_heads": config.encoder_attention_heads,
-                "num_hidden_layers": config.encoder_layers,
-            },
+            "decoder": _genai_decoder(parts),
+            "encoder": _genai_encoder(parts),
             "type": "whisper",
             "vocab_size": config.vocab_size,
         },
         "search": {
-            **search_settings(parts.model.generation_config),
+            **search_settings(generation),
             "early_stopping": True,
             "max_length": length,
             "min_length": 0,
@@ -371,11 +341,51 @@ def genai_config_of_whisper(parts: EncoderDecoder, genai: bool | None) -> dict[s
     }
 
 
+def _has_genai_type(parts: EncoderDecoder) -> bool:
+    layers = (*parts.self_layers, *parts.cross_layers)
+    widths = {width for layer in layers for width in (layer.key_width, layer.value_width)}
+    positions = getattr(parts.model.config, "max_source_positions", None)
+    return parts.source == FEATURES and positions == _GENAI_POSITIONS and len(widths) == 1
+
+
+def _genai_decoder(parts: EncoderDecoder) -> dict[str, Any]:
+    config, layer = parts.model.config, parts.self_layers[0]
+    return {
+        "session_options": _GENAI_SESSION,
+        "filename": PAST_MODEL,
+        "head_size": layer.key_width,
+        "hidden_size": config.d_model,
+        "inputs": {
+            "input_ids": "input_ids",
+            **_genai_names("past", "past_key_values", "decoder"),
+            **_genai_names("cross_past", "past_key_values", "encoder"),
+        },
+        "outputs": {"logits": "logits", **_genai_names("present", "present", "decoder")},
+        "num_attention_heads": config.decoder_attention_heads,
+        "num_hidden_layers": len(parts.self_layers),
+        "num_key_value_heads": layer.heads,
+    }
+
+
+def _genai_encoder(parts: EncoderDecoder) -> dict[str, Any]:
+    config = parts.model.config
+    return {
+        "session_options": _GENAI_SESSION,
+        "filename": ENCODER_MODEL,
+        "head_size": parts.cross_layers[0].key_width,
+        "hidden_size": config.d_model,
+        "inputs": {"audio_features": FEATURES},
+        "outputs": {
+            "encoder_hidden_states": "last_hidden_state",
+            **_genai_names("cross_present", "present", "encoder"),
+        },
+        "num_attention_heads": config.encoder_attention_heads,
+        "num_hidden_layers": config.encoder_layers,
+    }
+
+
 def _genai_names(role: str, prefix: str, part: str) -> dict[str, str]:
     return {f"{role}_{kind}_names": f"{prefix}.%d.{part}.{kind}" for kind in _KINDS}
-
-
-_CACHES = ("decoder", "encoder")
 
 
 def _flatten_caches(*caches: Any) -> list[torch.Tensor]:

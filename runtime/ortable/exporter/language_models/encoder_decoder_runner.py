@@ -57,7 +57,7 @@ class StepCache:
         for name, value in self.values.items():
             if ".decoder." in name:
                 rows = _host_tensor(value).index_select(0, beam_idx)
-                self.values[name] = _place(rows, self.device)
+                self.values[name] = _place_tensor(rows, self.device)
 
 
 class EncoderSession(torch.nn.Module):
@@ -204,14 +204,14 @@ def generate_sequences(
 
 def _check_settings(generator: Any, settings: Mapping[str, Any]) -> None:
     config = type(generator.generation_config).from_dict(generator.generation_config.to_dict())
-    known = {
+    names = {
         *config.to_dict(),
         *inspect.signature(generator.generate).parameters,
         "decoder_input_ids",
         "tokenizer",
     }
     unsupported = [
-        name for name in settings if name not in known or name in (*_REFUSED_ARGUMENTS, "inputs")
+        name for name in settings if name not in names or name in (*_REFUSED_ARGUMENTS, "inputs")
     ]
     if unsupported:
         raise OptionError(
@@ -260,7 +260,7 @@ def _start_cache(session: Any, cross: Mapping[str, Any], batch: int, device: str
         repeats = batch // cross[name].shape()[0]
         if repeats > 1:
             rows = _host_tensor(cross[name]).repeat_interleave(repeats, dim=0)
-            values[name] = _place(rows, device)
+            values[name] = _place_tensor(rows, device)
     return StepCache(values, device)
 
 
@@ -301,7 +301,7 @@ def _host_tensor(value: Any) -> torch.Tensor:
     return tensor_over(value) if is_on_cpu else torch.from_numpy(value.numpy())
 
 
-def _place(tensor: torch.Tensor, device: str) -> Any:
+def _place_tensor(tensor: torch.Tensor, device: str) -> Any:
     """Return the tensor as an OrtValue on a device."""
     import onnxruntime
 
