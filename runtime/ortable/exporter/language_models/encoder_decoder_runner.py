@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -103,6 +103,9 @@ def _generator_class(model_type: str) -> Any:
 
         base = WhisperGenerationMixin
 
+    names = {output_field.name for output_field in fields(Seq2SeqLMOutput)}
+    cache_field = "cache" if "cache" in names else "past_key_values"  # renamed in 5.24
+
     class Generator(base, PreTrainedModel):  # type: ignore[misc, valid-type]
         """A model of transformers whose encoder and decoder are sessions of ONNX Runtime."""
 
@@ -127,28 +130,35 @@ def _generator_class(model_type: str) -> Any:
             decoder_input_ids: torch.Tensor | None = None,
             decoder_attention_mask: torch.Tensor | None = None,
             encoder_outputs: Any = None,
-            past_key_values: Any = None,
             input_features: torch.Tensor | None = None,
             use_cache: bool = True,
             **kwargs: Any,
         ) -> Any:
-            """Return the logits of new tokens, and the cache."""
-            if decoder_attention_mask is not None and not decoder_attention_mask.all():
-                raise OptionError(
-                    "the decoder of the folder takes no decoder_attention_mask: give prefixes of "
-                    "one length"
-                )
+            """Return the logits of new tokens, and the cache, which arrives among ``kwargs``."""
+            _check_unread(decoder_attention_mask, kwargs)
             assert decoder_input_ids is not None, "generate gives the decoder its tokens"
-            cache = past_key_values
-            if not isinstance(cache, StepCache):
+            cache = next((v for v in kwargs.values() if isinstance(v, StepCache)), None)
+            if cache is None:
                 encoded = encoder_outputs or self.encoder(input_ids, attention_mask, input_features)
                 cache = _start_cache(
                     self.session, encoded.cross_cache, len(decoder_input_ids), self.cache_device
                 )
             logits = _run_decoder(self.session, decoder_input_ids, attention_mask, cache)
-            return Seq2SeqLMOutput(logits=logits, past_key_values=cache if use_cache else None)
+            next_cache = {cache_field: cache} if use_cache else {}
+            return Seq2SeqLMOutput(logits=logits, **next_cache)
 
     return Generator
+
+
+def _check_unread(decoder_mask: torch.Tensor | None, arguments: Mapping[str, Any]) -> None:
+    """Raise OptionError for tensors that the graph of the decoder does not have as inputs."""
+    unread = [name for name, value in arguments.items() if isinstance(value, torch.Tensor)]
+    if decoder_mask is not None and not decoder_mask.all():
+        unread.append("decoder_attention_mask")
+    if unread:
+        raise OptionError(
+            f"the decoder of the folder takes no {', '.join(unread)}: give prefixes of one length"
+        )
 
 
 def make_generator(
