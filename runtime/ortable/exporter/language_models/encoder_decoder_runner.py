@@ -152,7 +152,11 @@ def _generator_class(model_type: str) -> Any:
 
 def _check_unread(decoder_mask: torch.Tensor | None, arguments: Mapping[str, Any]) -> None:
     """Raise OptionError for tensors that the graph of the decoder does not have as inputs."""
-    unread = [name for name, value in arguments.items() if isinstance(value, torch.Tensor)]
+    unread = [
+        name
+        for name, value in arguments.items()
+        if isinstance(value, torch.Tensor) and name != "cache_position"  # older transformers
+    ]
     if decoder_mask is not None and not decoder_mask.all():
         unread.append("decoder_attention_mask")
     if unread:
