@@ -321,4 +321,4 @@ def _place_tensor(tensor: torch.Tensor, device: str) -> Any:
 
     if device == "cpu":
         return ort_value(array_of(tensor))
-    return onnxruntime.OrtValue.ortvalue_from_numpy(tensor.numpy(), device, 0)
+    return onnxruntime.OrtValue.ortvalue_from_numpy(array_of(tensor), device, 0)
