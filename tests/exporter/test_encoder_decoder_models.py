@@ -46,9 +46,9 @@ _GEMMA = {**_TOKENS, **_BERT, "num_hidden_layers": 2, "num_key_value_heads": 2, 
           "sliding_window": 4}  # fmt: skip
 ARCHITECTURES: dict[str, dict[str, Any]] = {
     "bart": _BART,
-    "marian": {**_BART, "decoder_start_token_id": 0, "scale_embedding": True},
+    "marian": {**_BART, "decoder_start_token_id": 0, "scale_embedding": True, "init_std": 0.1},
     "mbart": {**_BART, "scale_embedding": True},
-    "pegasus": {**_BART, "decoder_start_token_id": 0, "scale_embedding": True},
+    "pegasus": {**_BART, "decoder_start_token_id": 0, "scale_embedding": True, "init_std": 0.1},
     "t5": _T5,
     "whisper": {
         **_BART, "num_mel_bins": BINS, "max_source_positions": FRAMES // 2,
