@@ -20,7 +20,7 @@ Export:
     LargeModel: a model whose weights stay outside of protobuf (provisional)
     attach_weights: adds weights to a model that was exported without them
     match_input_parameters: the inputs of a model whose weights are inputs (provisional)
-    export_language_model: writes a causal language model with its cache to files (provisional)
+    export_language_model: writes a language model with its cache to files (provisional)
     CacheOptions: how ``cache=`` of export_language_model quantizes keys and values (provisional)
     OnnxLanguageModel: runs the files of export_language_model token by token (provisional)
     bypass_export_some_errors: works around known failures of torch.export (experimental)

@@ -480,13 +480,6 @@ def hybrid() -> Any:
     return transformers.Lfm2ForCausalLM(config).eval()
 
 
-def translator() -> Any:
-    config = transformers.T5Config(
-        vocab_size=VOCABULARY, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2
-    )
-    return transformers.T5ForConditionalGeneration(config).eval()
-
-
 def latent() -> Any:
     """Return a model whose keys are wider than its values."""
     config = transformers.DeepseekV3Config(
@@ -502,7 +495,6 @@ def latent() -> Any:
         (lambda: torch.nn.Linear(2, 3), InputError, "generates text.*not Linear"),
         (lambda: build("gpt2").train(), InputError, r"call model\.eval\(\)"),
         (lambda: build("gpt2").to("meta"), InputError, "without data"),
-        (translator, ExportError, "an encoder and a decoder"),
         (mamba, ExportError, "does not take past_key_values|the cache of Mamba"),
         (encoder, ExportError, "BertLMHeadModel returns no cache.*is_decoder=True"),
         (mini_max, ExportError, "the cache of MiniMaxForCausalLM is a MiniMaxCache, not a Dynamic"),
@@ -551,6 +543,8 @@ def test_what_the_runner_is_given_is_checked(exporter: Exporter, tmp_path: Path)
         exported.generate(PROMPTS, MASK[:, :2])
     with pytest.raises(OptionError, match="max_new_tokens is a number"):
         exported.generate(PROMPTS, max_new_tokens=0)
+    with pytest.raises(OptionError, match="does not take 'num_beams' for a causal model"):
+        exported.generate(PROMPTS, num_beams=2)
     (tmp_path / "generation_config.json").write_text("[")
     broken = ortable.OnnxLanguageModel(tmp_path, exported.files, exported.providers)
     with pytest.raises(

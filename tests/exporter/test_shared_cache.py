@@ -1,4 +1,7 @@
-"""Steps that append to their cache in place, by one node of attention for each layer."""
+"""Steps that append to their cache in place, by one node of attention for each layer.
+
+The nodes are those of passes/rewrite/helpers/growing_caches.py.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Export causal language models of transformers to folders for onnxruntime-genai and optimum."""
+"""Export language models of transformers to folders for onnxruntime-genai and optimum."""

@@ -140,7 +140,7 @@ def make_decoder(model: Any, last_logits: bool = False) -> Decoder:
     Raises InputError if ``model`` is not such a model, is in training mode or has no weights, and
     ExportError if the cache of ``model`` is not keys and values of each layer.
     """
-    _check_model(model)
+    check_model(model)
     parameters = inspect.signature(model.forward).parameters
     cache_argument = "cache" if "cache" in parameters else "past_key_values"
     missing = [n for n in ("input_ids", "attention_mask", cache_argument) if n not in parameters]
@@ -153,7 +153,7 @@ def make_decoder(model: Any, last_logits: bool = False) -> Decoder:
     with torch.no_grad():
         tokens = torch.zeros(1, 2, dtype=torch.int64, device=model.device)
         output = model(input_ids=tokens, attention_mask=torch.ones_like(tokens), use_cache=True)
-    layers = _cache_layers(model, getattr(output, cache_argument, None))
+    layers = cache_layers(model, getattr(output, cache_argument, None))
     return Decoder(
         model,
         layers,
@@ -182,7 +182,8 @@ def cache_recompute_length(config: Mapping[str, Any]) -> int | None:
     return length if isinstance(length, int) else None
 
 
-def _check_model(model: Any) -> None:
+def check_model(model: Any) -> None:
+    """Raise InputError if a model generates no text, is in training mode or has no weights."""
     name = type(model).__name__
     can_generate = getattr(model, "can_generate", None)
     if not isinstance(model, torch.nn.Module) or can_generate is None or not can_generate():
@@ -190,19 +191,14 @@ def _check_model(model: Any) -> None:
             "export_language_model takes a model of transformers that generates text, such as "
             f"AutoModelForCausalLM makes, not {name}; to_onnx exports any module"
         )
-    config: Any = model.config
-    if config.is_encoder_decoder:
-        raise ExportError(
-            f"{name} has an encoder and a decoder, which need two graphs: export each with "
-            "to_onnx, see 'Other models with a cache' in docs/language-models.md"
-        )
     if model.training:
         raise InputError(f"{name} is in training mode and would drop out values: call model.eval()")
     if any(parameter.is_meta for parameter in model.parameters()):
         raise InputError(f"{name} has parameters without data (device 'meta'): load its weights")
 
 
-def _cache_layers(model: Any, cache: Any) -> tuple[CacheLayer, ...]:
+def cache_layers(model: Any, cache: Any) -> tuple[CacheLayer, ...]:
+    """Return the layers of a DynamicCache; raise ExportError for other caches and layers."""
     from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
     name = type(model).__name__

@@ -1,4 +1,4 @@
-"""Export a causal language model of transformers to a folder.
+"""Export a language model of transformers to a folder.
 
 The folder has the graphs of decoding and the files of onnxruntime-genai and optimum.
 """
@@ -23,6 +23,13 @@ from ortable.passes.weight_quantization import WeightOptions, parse_weights
 
 from ..to_onnx import export
 from .decoder import Decoder, make_decoder
+from .encoder_decoder import (
+    check_encoder_decoder_options,
+    export_encoder_decoder,
+    genai_config_of_whisper,
+    is_encoder_decoder,
+    make_encoder_decoder,
+)
 from .loop import decoding_of_loop, export_search_loop
 from .model_folder import (
     GENAI,
@@ -57,7 +64,7 @@ def export_language_model(
     cache: Cache | None = None,
     logits: Literal["last", "all"] = "last",
     tokenizer: Any = None,
-    genai: bool = True,
+    genai: bool | None = None,
     context_length: int | None = None,
     target: Literal["onnxruntime"] | None = "onnxruntime",
     target_opset: int | None = None,
@@ -65,18 +72,20 @@ def export_language_model(
     validate: bool | float = False,
     verbose: int = 0,
 ) -> OnnxLanguageModel:
-    """Export a causal language model of transformers for text generation.
+    """Export a language model of transformers for text generation.
 
     The graph takes the prompt (an empty cache), each further token (a cache, one token), and pieces
-    of a text (a cache, several tokens). docs/language-models.md describes inputs, outputs and
-    shapes.
+    of a text (a cache, several tokens). A model with an encoder and a decoder (T5, BART, Whisper)
+    becomes two graphs, ``encoder_model.onnx`` and ``decoder_with_past_model.onnx``.
+    docs/language-models.md describes inputs, outputs and shapes.
 
     Args:
         model: the model, in eval mode.
         path: the folder to write. It is created; files of an earlier export in it are replaced.
         merged: False writes two graphs, ``decoder_model.onnx`` for the prompt and
             ``decoder_with_past_model.onnx`` for later tokens, as older versions of optimum do. Both
-            share a data file; onnxruntime-genai cannot read them.
+            share a data file; onnxruntime-genai cannot read them. With an encoder, it adds
+            ``decoder_model.onnx``, which optimum needs.
         loop: "greedy" also writes ``greedy_search.onnx``, which shares the data file and runs
             greedy decoding in one call: ``input_ids``, ``attention_mask`` and ``max_new_tokens``
             (int64, 0-d) to ``sequences`` int64 (batch, length). "sample" writes
@@ -97,11 +106,12 @@ def export_language_model(
             scales that are measured once. The cache inputs and outputs are then int8.
         logits: "last" returns the logits of the last token, (batch, 1, vocabulary), which spares
             most of a prompt's largest product; "all", and models whose ``forward`` does not take
-            ``logits_to_keep``, those of every token.
+            ``logits_to_keep`` or have an encoder, those of every token.
         tokenizer: a tokenizer of transformers, whose files are written too.
-        genai: with ``merged``, write ``genai_config.json``.
+        genai: with ``merged``, write ``genai_config.json``: by default for causal models and for
+            Whisper, with True an error where onnxruntime-genai does not have the type.
         context_length: the maximal text length for ``genai_config.json``; by default that of the
-            configuration.
+            configuration. This, ``loop`` and ``cache`` are for causal models.
         target: as in to_onnx, but ``"onnxruntime"`` by default; None writes standard ONNX.
         target_opset: as in to_onnx.
         export_options: as in to_onnx.
@@ -115,8 +125,8 @@ def export_language_model(
         InputError: ``model`` is not a model that generates text, is in training mode or has no
             weights.
         ExportError: the cache of the model is not keys and values of each layer, its layers have
-            different sizes (an error only with ``genai``), torch cannot export the model, or the
-            folder is not writable.
+            different sizes (an error unless ``genai=False``), a model with an encoder has a
+            ``generate`` of its own, torch cannot export the model, or the folder is not writable.
         OptionError: an option has an invalid value, or ``loop`` does not support a setting of
             generation_config.
     """
@@ -135,9 +145,28 @@ def export_language_model(
         "export_options": export_options,
         "verbose": verbose,
         "weights": weight_options,
-        "rewrites": ["default", "ort_cached_attention"] if target else "default",
     }
-    decoder = make_decoder(_cast_weights(model, weights), logits == "last")
+    model = _cast_weights(model, weights)
+    if is_encoder_decoder(model):
+        causal_options = {
+            f"loop={loop!r}": loop,
+            "cache": cache_options,
+            "context_length": context_length,
+            "calibration": calibration,
+        }
+        check_encoder_decoder_options(model, causal_options)
+        keywords["weights"] = _nest_weight_options(weight_options)
+        parts = make_encoder_decoder(model)
+        with replace_folder(path) as folder:
+            content = genai_config_of_whisper(parts, genai)
+            if content is not None:
+                write_json(folder / GENAI, content)
+            files = export_encoder_decoder(parts, merged, {**keywords, "validate": validate})
+            save_with_shared_data(files, folder)
+            _write_settings(model, tokenizer, folder)
+        return OnnxLanguageModel.load(path)
+    keywords["rewrites"] = ["default", "ort_cached_attention"] if target else "default"
+    decoder = make_decoder(model, logits == "last")
     if cache_options is not None:
         decoder = quantize_cache(decoder, cache_options)
         keywords["weights"] = _nest_weight_options(weight_options)
@@ -147,7 +176,8 @@ def export_language_model(
     with replace_folder(path) as folder:
         # checks that may fail run before the slow exports
         decoding = None if loop is None else decoding_of_loop(decoder, sample)
-        config = genai_config(decoder, MODEL, context_length) if merged and genai else None
+        has_config = merged and genai is not False
+        config = genai_config(decoder, MODEL, context_length) if has_config else None
         step = _export_step(decoder, True, validate=validate, **keywords)
         is_shared = share_cache(step.proto, decoder.cache_names("past_key_values"))
         if config is not None:
@@ -175,7 +205,7 @@ def _calibration_calls(decoder: Decoder, texts: Any) -> list[dict[str, Any]]:
 
 
 def _check_options(merged: Any, loop: Any, genai: Any, length: Any, logits: Any) -> None:
-    for name, value in (("merged", merged), ("genai", genai)):
+    for name, value in (("merged", merged), ("genai", True if genai is None else genai)):
         if not isinstance(value, bool):
             raise OptionError(f"{name} is True or False, not {value!r:.80}")
     if loop is not None and loop not in tuple(SEARCHES):

@@ -29,8 +29,9 @@ from ortable.ir.proto.atomic_files import unused_path
 MODEL = "model.onnx"
 SEARCHES = {"greedy": "greedy_search.onnx", "sample": "sampled_search.onnx"}
 PROMPT_MODEL, PAST_MODEL = "decoder_model.onnx", "decoder_with_past_model.onnx"
+ENCODER_MODEL = "encoder_model.onnx"
 GENAI = "genai_config.json"
-_MODELS = (MODEL, PROMPT_MODEL, PAST_MODEL, *SEARCHES.values())
+_MODELS = (MODEL, ENCODER_MODEL, PROMPT_MODEL, PAST_MODEL, *SEARCHES.values())
 _EXTERNAL_THRESHOLD = 1024  # weights of at least this many bytes are in the data file
 # Files of an earlier export, which are deleted even if the new export does not write them.
 _GENERATED_FILES = (GENAI, *(f"{name}{end}" for name in _MODELS for end in ("", ".data")))
@@ -184,7 +185,7 @@ def genai_config(decoder: Decoder, filename: str, context_length: int | None) ->
             "vocab_size": config.vocab_size,
         },
         "search": {
-            **_search_settings(decoder.model.generation_config),
+            **search_settings(decoder.model.generation_config),
             "early_stopping": True,
             "max_length": length,
             "min_length": 0,
@@ -219,7 +220,8 @@ def _context_length(decoder: Decoder, context_length: int | None) -> int:
     return length
 
 
-def _search_settings(generation: Any) -> dict[str, Any]:
+def search_settings(generation: Any) -> dict[str, Any]:
+    """Return the settings of a GenerationConfig that onnxruntime-genai has, with defaults."""
     settings = {name: getattr(generation, name, None) for name in _SEARCH_DEFAULTS}
     return {
         name: _SEARCH_DEFAULTS[name] if value is None else value for name, value in settings.items()

@@ -20,7 +20,8 @@ from ortable.ir.schemas import TENSOR_TYPES
 
 from .decoder import cache_recompute_length
 from .decoding import compute_scores, make_decoding
-from .model_folder import MODEL, PAST_MODEL, PROMPT_MODEL
+from .encoder_decoder_runner import generate_sequences, make_generator
+from .model_folder import ENCODER_MODEL, MODEL, PAST_MODEL, PROMPT_MODEL
 from .shared_cache import is_shared
 
 _PAST, _PRESENT = "past_key_values.", "present."
@@ -65,12 +66,12 @@ class OnnxLanguageModel:
         folder = Path(path)
         provider_list = (CPU,) if providers is None else tuple(providers)
         check_providers(provider_list)
-        for files in ((MODEL,), (PROMPT_MODEL, PAST_MODEL)):
+        for files in ((MODEL,), (ENCODER_MODEL, PAST_MODEL), (PROMPT_MODEL, PAST_MODEL)):
             if all((folder / name).is_file() for name in files):
                 return cls(folder, files, provider_list)
         raise InputError(
-            f"'{folder}' has neither {MODEL} nor {PROMPT_MODEL} and {PAST_MODEL}: "
-            "export_language_model writes them"
+            f"'{folder}' has neither {MODEL} nor {PAST_MODEL} with {PROMPT_MODEL} or "
+            f"{ENCODER_MODEL}: export_language_model writes them"
         )
 
     @property
@@ -86,6 +87,14 @@ class OnnxLanguageModel:
     @cached_property
     def _step_sessions(self) -> list[Any]:
         return [make_session(self.folder / name, self.providers) for name in self.files]
+
+    @cached_property
+    def _generator(self) -> Any:
+        """The model of transformers that runs an encoder and a decoder; None for one graph."""
+        if self.files[0] != ENCODER_MODEL:
+            return None
+        settings = self._generation_settings
+        return make_generator(self.folder, self._step_sessions, settings, self._cache_device)
 
     @cached_property
     def _generation_settings(self) -> dict[str, Any]:
@@ -126,6 +135,11 @@ class OnnxLanguageModel:
             The logits, (batch, 1, vocabulary) of the last token, or (batch, sequence, vocabulary)
             with ``logits="all"``, and the cache for the next step.
         """
+        if self.files[0] == ENCODER_MODEL:
+            raise OptionError(
+                f"step is for causal models; '{self.folder}' has an encoder and a decoder: call "
+                "generate"
+            )
         batch, count = input_ids.shape
         if cache is None or count == 1 or batch == 1:
             return self._run_step(input_ids, attention_mask, cache)
@@ -194,9 +208,10 @@ class OnnxLanguageModel:
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         *,
-        max_new_tokens: int = 20,
+        max_new_tokens: int | None = None,
         eos_token_id: int | Sequence[int] | None = None,
         pad_token_id: int | None = None,
+        **settings: Any,
     ) -> torch.Tensor:
         """Return the prompts followed by the most likely tokens, int64 (batch, length).
 
@@ -204,14 +219,22 @@ class OnnxLanguageModel:
         each step, with the repetition penalty of ``generation_config.json``, until every text has
         ended or has ``max_new_tokens`` new tokens. Texts that end earlier are padded.
 
+        With an encoder and a decoder, the result has the decoder's tokens, and ``generate`` of
+        transformers chooses them: it follows all of ``generation_config.json``, also beams.
+
         Args:
-            input_ids: int64 (batch, sequence); shorter prompts are padded on the left.
+            input_ids: int64 (batch, sequence); shorter prompts are padded on the left, texts for
+                an encoder on either side. For Whisper the ``input_features``, float (batch, mel
+                bins, frames).
             attention_mask: int64 (batch, sequence), 0 for padding; ones by default.
-            max_new_tokens: the maximal number of tokens to add.
+            max_new_tokens: the maximal number of tokens to add, 20 by default; for an encoder and a
+                decoder, the default is that of ``generation_config.json``.
             eos_token_id: tokens that end a text; by default those of ``generation_config.json``, an
                 empty list for none.
             pad_token_id: the padding token; by default that of ``generation_config.json``, else the
                 first end token.
+            settings: for an encoder and a decoder, other settings of transformers' ``generate``:
+                ``num_beams=4``, ``do_sample=True``, for Whisper ``language="fr"``.
 
         Returns:
             The texts.
@@ -219,21 +242,35 @@ class OnnxLanguageModel:
         Raises:
             InputError: the prompts are not integers (batch, sequence), or the mask has another
                 shape.
-            OptionError: ``max_new_tokens`` is not a number of tokens, or ``generation_config.json``
-                has an unsupported setting (beams, forced or forbidden tokens).
+            OptionError: ``max_new_tokens`` is not a number of tokens, a setting is unknown, or
+                ``generation_config.json`` of a causal model has an unsupported setting (beams,
+                forced or forbidden tokens).
         """
-        texts, mask = _checked_prompts(input_ids, attention_mask, max_new_tokens)
+        count = 20 if max_new_tokens is None else max_new_tokens
+        _check_token_count(count)
         token_ids = {"eos_token_id": eos_token_id, "pad_token_id": pad_token_id}
         overrides = {name: value for name, value in token_ids.items() if value is not None}
+        if self._generator is not None:
+            if max_new_tokens is not None:
+                overrides["max_new_tokens"] = count
+            return generate_sequences(
+                self._generator, input_ids, attention_mask, {**overrides, **settings}
+            )
+        if settings:
+            raise OptionError(
+                f"generate does not take {', '.join(map(repr, settings))} for a causal model: it "
+                "chooses the most likely tokens"
+            )
+        texts, mask = _checked_prompts(input_ids, attention_mask)
         decoding = make_decoding({**self._generation_settings, **overrides})
         end_tokens = torch.tensor(decoding.ends, dtype=torch.int64)
         finished = torch.zeros(len(texts), dtype=torch.bool)
         recompute_length = cache_recompute_length(self._read_json("config.json"))
-        places = texts.shape[1] + max_new_tokens
+        places = texts.shape[1] + count
         step, cache = texts, None
         if self._has_shared_cache:
             cache = self._make_cache(self._step_sessions[-1], len(texts), places)
-        for _ in range(max_new_tokens):
+        for _ in range(count):
             if recompute_length is not None and texts.shape[1] == recompute_length + 1:
                 step, cache = texts, cache if self._has_shared_cache else None
             logits, cache = self._run_step(step, mask, cache, overwrite=self._has_shared_cache)
@@ -248,11 +285,12 @@ class OnnxLanguageModel:
         return texts
 
 
-def _checked_prompts(
-    input_ids: Any, attention_mask: Any, max_new_tokens: Any
-) -> tuple[torch.Tensor, torch.Tensor]:
-    if type(max_new_tokens) is not int or max_new_tokens < 1:
-        raise OptionError(f"max_new_tokens is a number of tokens, not {max_new_tokens!r:.80}")
+def _check_token_count(count: Any) -> None:
+    if type(count) is not int or count < 1:
+        raise OptionError(f"max_new_tokens is a number of tokens, not {count!r:.80}")
+
+
+def _checked_prompts(input_ids: Any, attention_mask: Any) -> tuple[torch.Tensor, torch.Tensor]:
     texts = torch.as_tensor(input_ids, device="cpu")
     if texts.dim() != 2 or 0 in texts.shape or texts.is_floating_point():
         description = f"{texts.dtype} of shape {tuple(texts.shape)}"
