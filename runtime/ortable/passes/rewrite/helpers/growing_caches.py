@@ -25,6 +25,7 @@ from .shapes import known_rank
 
 __all__ = ["append_and_attend", "are_appended_heads", "zeroes_empty_rows"]
 
+_KERNEL = "com.microsoft::GroupQueryAttention"
 # A score that no key has, and that is above the bias of hidden keys: the softmax over it and a row
 # of hidden keys gives each of these the weight 0.
 _SINK = -1e30
@@ -90,11 +91,12 @@ def append_and_attend(
     if attended is not None:
         sinks = np.full(heads, _SINK, np.float32)
         inputs.append(graph.make_initializer("", sinks))
+    domain, _, name = _KERNEL.rpartition("::")
     results = graph.make_node(
-        "GroupQueryAttention",
+        name,
         inputs,
         3,
-        domain="com.microsoft",
+        domain=domain,
         num_heads=heads,
         kv_num_heads=groups,
         scale=scale,
