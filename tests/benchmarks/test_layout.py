@@ -17,7 +17,7 @@ TOPICS = sorted(path.parent.name for path in FOLDER.glob("*/__main__.py"))
 
 def test_the_topics_are_those_of_the_makefile_and_the_readme() -> None:
     assert TOPICS == [
-        "autotune", "backend", "cache", "conversion", "cuda", "decode", "large_model",
+        "accuracy", "autotune", "backend", "cache", "conversion", "cuda", "decode", "large_model",
         "load", "op_cost", "plots", "rewrites", "rivals", "training", "variants",
     ]  # fmt: skip
     page = (FOLDER / "README.md").read_text(encoding="utf-8")

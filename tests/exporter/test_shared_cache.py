@@ -98,8 +98,8 @@ def test_pieces_of_several_texts_are_a_step_of_each_token(tmp_path: Path) -> Non
         assert cache["0.key"].shape()[2] == TEXTS.shape[1]
 
 
-def test_the_graph_refuses_pieces_of_several_texts(tmp_path: Path) -> None:
-    exported = ortable.export_language_model(build("llama"), tmp_path / "lm")
+def test_the_graph_refuses_pieces_of_several_texts_and_validation_knows(tmp_path: Path) -> None:
+    exported = ortable.export_language_model(build("llama"), tmp_path / "lm", validate=True)
     _, cache = exported.step(TEXTS[:, :3], MASK[:, :3])
     with pytest.raises(Exception, match="batch_size must be 1 when sequence_length > 1"):
         exported._run_step(TEXTS[:, 3:], MASK, cache)

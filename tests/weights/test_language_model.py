@@ -38,7 +38,7 @@ def test_texts_calibrate_codes(tmp_path) -> None:
     errors = []
     for calibration in (None, texts):
         exported = ortable.export_language_model(
-            llama, tmp_path / "folder", weights="int4", calibration=calibration
+            llama, tmp_path / "folder", weights="int4", calibration=calibration, logits="all"
         )
         errors.append(logits_distance(exported, llama, texts[0]))
     assert errors[1] < 0.8 * errors[0]
@@ -68,7 +68,7 @@ def test_codes_in_one_data_file(kind, tmp_path) -> None:
     ids = torch.arange(3, 9)[None]
     unquantized = ortable.export_language_model(llama, tmp_path / "whole")
     quantized = ortable.export_language_model(
-        llama, tmp_path / "small", weights=kind, loop="greedy"
+        llama, tmp_path / "small", weights=kind, loop="greedy", logits="all"
     )
     counts = operators(onnx.load(quantized.folder / "model.onnx", load_external_data=False))
     assert counts["MatMulNBits"] == linears(llama)

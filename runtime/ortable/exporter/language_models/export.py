@@ -155,15 +155,9 @@ def export_language_model(
             "calibration": calibration,
         }
         check_encoder_decoder_options(model, causal_options)
-        keywords["weights"] = _nest_weight_options(weight_options)
-        parts = make_encoder_decoder(model)
-        with replace_folder(path) as folder:
-            content = genai_config_of_whisper(parts, genai)
-            if content is not None:
-                write_json(folder / GENAI, content)
-            files = export_encoder_decoder(parts, merged, {**keywords, "validate": validate})
-            save_with_shared_data(files, folder)
-            _write_settings(model, tokenizer, folder)
+        _write_encoder_decoder(
+            model, path, merged, genai, tokenizer, {**keywords, "validate": validate}
+        )
         return OnnxLanguageModel.load(path)
     keywords["rewrites"] = ["default", "ort_cached_attention"] if target else "default"
     decoder = make_decoder(model, logits == "last")
@@ -193,6 +187,25 @@ def export_language_model(
         save_with_shared_data(models, folder)
         _write_settings(decoder.model, tokenizer, folder)
     return OnnxLanguageModel.load(path)
+
+
+def _write_encoder_decoder(
+    model: Any,
+    path: str | os.PathLike[str],
+    merged: bool,
+    genai: bool | None,
+    tokenizer: Any,
+    keywords: Mapping[str, Any],
+) -> None:
+    """Write the folder of a model with an encoder; ``keywords`` are those of `export`."""
+    parts = make_encoder_decoder(model)
+    options = {**keywords, "weights": _nest_weight_options(keywords["weights"])}
+    with replace_folder(path) as folder:
+        content = genai_config_of_whisper(parts, genai)
+        if content is not None:
+            write_json(folder / GENAI, content)
+        save_with_shared_data(export_encoder_decoder(parts, merged, options), folder)
+        _write_settings(model, tokenizer, folder)
 
 
 def _calibration_calls(decoder: Decoder, texts: Any) -> list[dict[str, Any]]:

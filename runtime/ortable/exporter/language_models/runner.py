@@ -89,7 +89,7 @@ class OnnxLanguageModel:
         return [make_session(self.folder / name, self.providers) for name in self.files]
 
     @cached_property
-    def _generator(self) -> Any:
+    def _sequence_generator(self) -> Any:
         """The model of transformers that runs an encoder and a decoder; None for one graph."""
         if self.files[0] != ENCODER_MODEL:
             return None
@@ -250,11 +250,11 @@ class OnnxLanguageModel:
         _check_token_count(count)
         token_ids = {"eos_token_id": eos_token_id, "pad_token_id": pad_token_id}
         overrides = {name: value for name, value in token_ids.items() if value is not None}
-        if self._generator is not None:
+        if self._sequence_generator is not None:
             if max_new_tokens is not None:
                 overrides["max_new_tokens"] = count
             return generate_sequences(
-                self._generator, input_ids, attention_mask, {**overrides, **settings}
+                self._sequence_generator, input_ids, attention_mask, {**overrides, **settings}
             )
         if settings:
             raise OptionError(

@@ -22,7 +22,7 @@ def share_cache(model: ModelProto, caches: list[str]) -> bool:
     from a cache, so it takes caches of any length.
     """
     graph = model.graph
-    readers = [node for node in graph.node if _reads(node, caches)]
+    readers = [node for node in graph.node if _reads_any(node, caches)]
     shapes = [node for node in readers if _is_length(node)]
     attentions = [node for node in readers if node.op_type == "GroupQueryAttention"]
     if len(shapes) + len(attentions) < len(readers) or 2 * len(attentions) < len(caches):
@@ -37,7 +37,7 @@ def is_shared(metadata: dict[str, str]) -> bool:
     return _MARK in metadata
 
 
-def _reads(node: NodeProto, names: list[str]) -> bool:
+def _reads_any(node: NodeProto, names: list[str]) -> bool:
     read_names = set(node.input).union(*map(free_names, graphs_inside(node)))
     return not read_names.isdisjoint(names)
 
