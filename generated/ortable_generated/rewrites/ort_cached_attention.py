@@ -23,7 +23,7 @@ _RESHAPE = {'allowzero': 0}
 _SOFTMAX = {'axis': -1}
 
 
-def finish_ort_append_attention_1(m: Matcher, nodes: tuple[Node, ...], axis: Any, factor: Any, mask: Any, bias: Any, product: Any, query: Any, key: Any, value: Any, past_key: Any, past_value: Any, attended: Any, hidden: Any, root: Any, keys: Any, values: Any) -> Match | None:
+def finish_ort_append_attention_1(m: Matcher, nodes: tuple[Node, ...], axis: Any, factor: Any, mask: Any, bias: Any, product: Any, query: Any, key: Any, value: Any, past_key: Any, past_value: Any, attended: Any, root: Any, keys: Any, values: Any) -> Match | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
@@ -42,13 +42,13 @@ def finish_ort_append_attention_1(m: Matcher, nodes: tuple[Node, ...], axis: Any
     if not are_appended_heads(graph, query, key, value, past_key, past_value):
         m.refuse('are_appended_heads(query, key, value, past_key, past_value)')
         return None
-    if not zeroes_empty_rows(graph, shown, attended, hidden):
-        m.refuse('zeroes_empty_rows(shown, attended, hidden)')
+    if not zeroes_empty_rows(graph, shown, attended):
+        m.refuse('zeroes_empty_rows(shown, attended)')
         return None
-    return Match(nodes, (root.outputs[0], keys, values), (past_key, key, past_value, value, query, attended, hidden, scale, shown))
+    return Match(nodes, (root.outputs[0], keys, values), (past_key, key, past_value, value, query, attended, scale, shown))
 
 
-def finish_ort_append_attention_2(m: Matcher, nodes: tuple[Node, ...], product: Any, axis: Any, factor: Any, mask: Any, bias: Any, value: Any, past_value: Any, attended: Any, hidden: Any, root: Any, values: Any) -> Match | None:
+def finish_ort_append_attention_2(m: Matcher, nodes: tuple[Node, ...], product: Any, axis: Any, factor: Any, mask: Any, bias: Any, value: Any, past_value: Any, attended: Any, root: Any, values: Any) -> Match | None:
     n8 = m.producer(product, 'MatMul')
     if n8 is None or len(n8.inputs) != 2 or n8.attrs:
         return None
@@ -65,44 +65,44 @@ def finish_ort_append_attention_2(m: Matcher, nodes: tuple[Node, ...], product: 
     if not literal_equals(n10.attrs.get('axis'), 2):
         return None
     past_key, key = n10.inputs
-    return finish_ort_append_attention_1(m, (*nodes, n8, n9, n10), axis, factor, mask, bias, product, query, key, value, past_key, past_value, attended, hidden, root, keys, values)
+    return finish_ort_append_attention_1(m, (*nodes, n8, n9, n10), axis, factor, mask, bias, product, query, key, value, past_key, past_value, attended, root, keys, values)
 
 
-def finish_ort_append_attention_3(m: Matcher, nodes: tuple[Node, ...], n7: Any, axis: Any, mask: Any, bias: Any, value: Any, past_value: Any, attended: Any, hidden: Any, root: Any, values: Any) -> Match | None:
+def finish_ort_append_attention_3(m: Matcher, nodes: tuple[Node, ...], n7: Any, axis: Any, mask: Any, bias: Any, value: Any, past_value: Any, attended: Any, root: Any, values: Any) -> Match | None:
     for product, factor in m.orders(n7):
-        found = finish_ort_append_attention_2(m, nodes, product, axis, factor, mask, bias, value, past_value, attended, hidden, root, values)
+        found = finish_ort_append_attention_2(m, nodes, product, axis, factor, mask, bias, value, past_value, attended, root, values)
         if found is not None:
             return found
     return None
 
 
-def finish_ort_append_attention_4(m: Matcher, nodes: tuple[Node, ...], n6: Any, axis: Any, mask: Any, value: Any, past_value: Any, attended: Any, hidden: Any, root: Any, values: Any) -> Match | None:
+def finish_ort_append_attention_4(m: Matcher, nodes: tuple[Node, ...], n6: Any, axis: Any, mask: Any, value: Any, past_value: Any, attended: Any, root: Any, values: Any) -> Match | None:
     for scores, bias in m.orders(n6):
         n7 = m.producer(scores, 'Mul')
         if n7 is None or len(n7.inputs) != 2 or n7.attrs:
             continue
-        found = finish_ort_append_attention_3(m, (*nodes, n7), n7, axis, mask, bias, value, past_value, attended, hidden, root, values)
+        found = finish_ort_append_attention_3(m, (*nodes, n7), n7, axis, mask, bias, value, past_value, attended, root, values)
         if found is not None:
             return found
     return None
 
 
-def finish_ort_append_attention_5(m: Matcher, nodes: tuple[Node, ...], masked: Any, n5: Any, axis: Any, mask: Any, attended: Any, hidden: Any, root: Any, values: Any, factor: Any) -> Match | None:
+def finish_ort_append_attention_5(m: Matcher, nodes: tuple[Node, ...], masked: Any, n5: Any, axis: Any, mask: Any, attended: Any, root: Any, values: Any, factor: Any) -> Match | None:
     n6 = m.producer(masked, 'Add')
     if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
     past_value, value = n5.inputs
-    found = finish_ort_append_attention_4(m, (*nodes, n6), n6, axis, mask, value, past_value, attended, hidden, root, values)
+    found = finish_ort_append_attention_4(m, (*nodes, n6), n6, axis, mask, value, past_value, attended, root, values)
     if found is not None:
         return found
     for product, bias in m.orders(n6):
-        found = finish_ort_append_attention_2(m, (*nodes, n6), product, axis, factor, mask, bias, value, past_value, attended, hidden, root, values)
+        found = finish_ort_append_attention_2(m, (*nodes, n6), product, axis, factor, mask, bias, value, past_value, attended, root, values)
         if found is not None:
             return found
     return None
 
 
-def finish_ort_append_attention_6(m: Matcher, nodes: tuple[Node, ...], n6: Any, n5: Any, axis: Any, bias: Any, attended: Any, hidden: Any, root: Any, values: Any) -> Match | None:
+def finish_ort_append_attention_6(m: Matcher, nodes: tuple[Node, ...], n6: Any, n5: Any, axis: Any, bias: Any, attended: Any, root: Any, values: Any) -> Match | None:
     mask, scores, r4 = n6.inputs
     if not m.number(r4, float('-inf')):
         return None
@@ -110,10 +110,10 @@ def finish_ort_append_attention_6(m: Matcher, nodes: tuple[Node, ...], n6: Any, 
     if n7 is None or len(n7.inputs) != 2 or n7.attrs:
         return None
     past_value, value = n5.inputs
-    return finish_ort_append_attention_3(m, (*nodes, n7), n7, axis, mask, bias, value, past_value, attended, hidden, root, values)
+    return finish_ort_append_attention_3(m, (*nodes, n7), n7, axis, mask, bias, value, past_value, attended, root, values)
 
 
-def finish_ort_append_attention_7(m: Matcher, nodes: tuple[Node, ...], heads: Any, mask: Any, attended: Any, hidden: Any, root: Any, factor: Any, bias: Any) -> Match | None:
+def finish_ort_append_attention_7(m: Matcher, nodes: tuple[Node, ...], heads: Any, mask: Any, attended: Any, root: Any, factor: Any, bias: Any) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
@@ -128,13 +128,13 @@ def finish_ort_append_attention_7(m: Matcher, nodes: tuple[Node, ...], heads: An
     if not literal_equals(n5.attrs.get('axis'), 2):
         return None
     masked = n4.inputs[0]
-    found = finish_ort_append_attention_5(m, (*nodes, n3, n4, n5), masked, n5, axis, mask, attended, hidden, root, values, factor)
+    found = finish_ort_append_attention_5(m, (*nodes, n3, n4, n5), masked, n5, axis, mask, attended, root, values, factor)
     if found is not None:
         return found
     n6 = m.producer(masked, 'Where')
     if n6 is None or len(n6.inputs) != 3 or n6.attrs:
         return None
-    found = finish_ort_append_attention_6(m, (*nodes, n3, n4, n5, n6), n6, n5, axis, bias, attended, hidden, root, values)
+    found = finish_ort_append_attention_6(m, (*nodes, n3, n4, n5, n6), n6, n5, axis, bias, attended, root, values)
     if found is not None:
         return found
     mask, product, r4 = n6.inputs
@@ -157,17 +157,11 @@ def finish_ort_append_attention_7(m: Matcher, nodes: tuple[Node, ...], heads: An
         return None
     past_key, key = n9.inputs
     past_value, value = n5.inputs
-    return finish_ort_append_attention_1(m, (*nodes, n3, n4, n5, n6, n7, n8, n9), axis, factor, mask, bias, product, query, key, value, past_key, past_value, attended, hidden, root, keys, values)
-
-
-def finish_ort_append_attention_8(m: Matcher, nodes: tuple[Node, ...], r2: Any, heads: Any, mask: Any, attended: Any, hidden: Any, root: Any, factor: Any, bias: Any) -> Match | None:
-    if not m.number(r2, 0):
-        return None
-    return finish_ort_append_attention_7(m, nodes, heads, mask, attended, hidden, root, factor, bias)
+    return finish_ort_append_attention_1(m, (*nodes, n3, n4, n5, n6, n7, n8, n9), axis, factor, mask, bias, product, query, key, value, past_key, past_value, attended, root, keys, values)
 
 
 def match_ort_append_attention(m: Matcher, root: Node) -> Match | None:
-    """keys = Concat(past_key, key, axis=2); values = Concat(past_value, value, axis=2); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = any_of(Mul(product, factor), product); masked = any_of(Add(scores, bias), Where(mask, scores, -inf)); heads = MatMul(Softmax(masked, axis=axis), values); mended = any_of(Where(attended, heads, 0), Where(hidden, 0, heads), heads); rows = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return (rows, keys, values)"""
+    """keys = Concat(past_key, key, axis=2); values = Concat(past_value, value, axis=2); product = MatMul(query, Transpose(keys, perm=[0, 1, 3, 2])); scores = any_of(Mul(product, factor), product); masked = any_of(Add(scores, bias), Where(mask, scores, -inf)); heads = MatMul(Softmax(masked, axis=axis), values); mended = any_of(Where(attended, heads, 0), heads); rows = Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_); return (rows, keys, values)"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -180,24 +174,20 @@ def match_ort_append_attention(m: Matcher, root: Node) -> Match | None:
     n2 = m.producer(mended, 'Where')
     if n2 is not None and len(n2.inputs) == 3 and (not n2.attrs):
         attended, heads, r2 = n2.inputs
-        found = finish_ort_append_attention_8(m, (root, n1, n2), r2, heads, None, attended, None, root, None, None)
-        if found is not None:
-            return found
-        hidden, r2, heads = n2.inputs
-        found = finish_ort_append_attention_8(m, (root, n1, n2), r2, heads, None, None, hidden, root, None, None)
-        if found is not None:
-            return found
+        if m.number(r2, 0):
+            found = finish_ort_append_attention_7(m, (root, n1, n2), heads, None, attended, root, None, None)
+            if found is not None:
+                return found
     heads = n1.inputs[0]
-    return finish_ort_append_attention_7(m, (root, n1), heads, None, None, None, root, None, None)
+    return finish_ort_append_attention_7(m, (root, n1), heads, None, None, root, None, None)
 
 
-def make_ort_append_attention(graph: Graph, res: ResultSpec, past_key: Result, key: Result, past_value: Result, value: Result, query: Result, attended: Result | None, hidden: Result | None, scale: Any, shown: Any) -> Any:
-    empty = hidden if attended is None else attended
-    found = append_and_attend(graph, query, key, value, past_key, past_value, shown, empty, scale)
+def make_ort_append_attention(graph: Graph, res: ResultSpec, past_key: Result, key: Result, past_value: Result, value: Result, query: Result, attended: Result | None, scale: Any, shown: Any) -> Any:
+    found = append_and_attend(graph, query, key, value, past_key, past_value, shown, attended, scale)
     return (reshape_to(graph, found[0], shape_of(graph, res[0])), found[1], found[2])
 
 
-def finish_ort_append_attention_repeated_1(m: Matcher, nodes: tuple[Node, ...], axis: Any, factor: Any, mask: Any, bias: Any, product: Any, keys: Any, all_keys: Any, values: Any, all_values: Any, query: Any, key: Any, value: Any, past_key: Any, past_value: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+def finish_ort_append_attention_repeated_1(m: Matcher, nodes: tuple[Node, ...], axis: Any, factor: Any, mask: Any, bias: Any, product: Any, keys: Any, all_keys: Any, values: Any, all_values: Any, query: Any, key: Any, value: Any, past_key: Any, past_value: Any, attended: Any, root: Any) -> Match | None:
     graph = m.graph
     if not for_cpu(graph):
         m.refuse('for_cpu()')
@@ -220,13 +210,13 @@ def finish_ort_append_attention_repeated_1(m: Matcher, nodes: tuple[Node, ...], 
     if not are_appended_heads(graph, query, key, value, past_key, past_value):
         m.refuse('are_appended_heads(query, key, value, past_key, past_value)')
         return None
-    if not zeroes_empty_rows(graph, shown, attended, hidden):
-        m.refuse('zeroes_empty_rows(shown, attended, hidden)')
+    if not zeroes_empty_rows(graph, shown, attended):
+        m.refuse('zeroes_empty_rows(shown, attended)')
         return None
-    return Match(nodes, (root.outputs[0], keys, values), (past_key, key, past_value, value, query, attended, hidden, scale, shown))
+    return Match(nodes, (root.outputs[0], keys, values), (past_key, key, past_value, value, query, attended, scale, shown))
 
 
-def finish_ort_append_attention_repeated_2(m: Matcher, nodes: tuple[Node, ...], many_keys: Any, axis: Any, factor: Any, mask: Any, bias: Any, product: Any, all_keys: Any, values: Any, all_values: Any, query: Any, value: Any, past_value: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+def finish_ort_append_attention_repeated_2(m: Matcher, nodes: tuple[Node, ...], many_keys: Any, axis: Any, factor: Any, mask: Any, bias: Any, product: Any, all_keys: Any, values: Any, all_values: Any, query: Any, value: Any, past_value: Any, attended: Any, root: Any) -> Match | None:
     n14 = m.producer(many_keys, 'Expand')
     if n14 is None or len(n14.inputs) != 2 or n14.attrs:
         return None
@@ -243,10 +233,10 @@ def finish_ort_append_attention_repeated_2(m: Matcher, nodes: tuple[Node, ...], 
     if not literal_equals(n16.attrs.get('axis'), 2):
         return None
     past_key, key = n16.inputs
-    return finish_ort_append_attention_repeated_1(m, (*nodes, n14, n15, n16), axis, factor, mask, bias, product, keys, all_keys, values, all_values, query, key, value, past_key, past_value, attended, hidden, root)
+    return finish_ort_append_attention_repeated_1(m, (*nodes, n14, n15, n16), axis, factor, mask, bias, product, keys, all_keys, values, all_values, query, key, value, past_key, past_value, attended, root)
 
 
-def finish_ort_append_attention_repeated_3(m: Matcher, nodes: tuple[Node, ...], product: Any, axis: Any, factor: Any, mask: Any, bias: Any, values: Any, all_values: Any, value: Any, past_value: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+def finish_ort_append_attention_repeated_3(m: Matcher, nodes: tuple[Node, ...], product: Any, axis: Any, factor: Any, mask: Any, bias: Any, values: Any, all_values: Any, value: Any, past_value: Any, attended: Any, root: Any) -> Match | None:
     n11 = m.producer(product, 'MatMul')
     if n11 is None or len(n11.inputs) != 2 or n11.attrs:
         return None
@@ -260,7 +250,7 @@ def finish_ort_append_attention_repeated_3(m: Matcher, nodes: tuple[Node, ...], 
     n13 = m.producer(all_keys, 'Reshape')
     if n13 is not None and len(n13.inputs) == 2 and m.plain(n13, ('allowzero',), _RESHAPE):
         many_keys, _ = n13.inputs
-        found = finish_ort_append_attention_repeated_2(m, (*nodes, n11, n12, n13), many_keys, axis, factor, mask, bias, product, all_keys, values, all_values, query, value, past_value, attended, hidden, root)
+        found = finish_ort_append_attention_repeated_2(m, (*nodes, n11, n12, n13), many_keys, axis, factor, mask, bias, product, all_keys, values, all_values, query, value, past_value, attended, root)
         if found is not None:
             return found
     n13 = m.producer(all_keys, 'Squeeze')
@@ -269,29 +259,29 @@ def finish_ort_append_attention_repeated_3(m: Matcher, nodes: tuple[Node, ...], 
     many_keys, r7 = n13.inputs
     if not r7:
         return None
-    return finish_ort_append_attention_repeated_2(m, (*nodes, n11, n12, n13), many_keys, axis, factor, mask, bias, product, all_keys, values, all_values, query, value, past_value, attended, hidden, root)
+    return finish_ort_append_attention_repeated_2(m, (*nodes, n11, n12, n13), many_keys, axis, factor, mask, bias, product, all_keys, values, all_values, query, value, past_value, attended, root)
 
 
-def finish_ort_append_attention_repeated_4(m: Matcher, nodes: tuple[Node, ...], n10: Any, axis: Any, mask: Any, bias: Any, values: Any, all_values: Any, value: Any, past_value: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+def finish_ort_append_attention_repeated_4(m: Matcher, nodes: tuple[Node, ...], n10: Any, axis: Any, mask: Any, bias: Any, values: Any, all_values: Any, value: Any, past_value: Any, attended: Any, root: Any) -> Match | None:
     for product, factor in m.orders(n10):
-        found = finish_ort_append_attention_repeated_3(m, nodes, product, axis, factor, mask, bias, values, all_values, value, past_value, attended, hidden, root)
+        found = finish_ort_append_attention_repeated_3(m, nodes, product, axis, factor, mask, bias, values, all_values, value, past_value, attended, root)
         if found is not None:
             return found
     return None
 
 
-def finish_ort_append_attention_repeated_5(m: Matcher, nodes: tuple[Node, ...], n6: Any, axis: Any, mask: Any, values: Any, all_values: Any, value: Any, past_value: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+def finish_ort_append_attention_repeated_5(m: Matcher, nodes: tuple[Node, ...], n6: Any, axis: Any, mask: Any, values: Any, all_values: Any, value: Any, past_value: Any, attended: Any, root: Any) -> Match | None:
     for scores, bias in m.orders(n6):
         n10 = m.producer(scores, 'Mul')
         if n10 is None or len(n10.inputs) != 2 or n10.attrs:
             continue
-        found = finish_ort_append_attention_repeated_4(m, (*nodes, n10), n10, axis, mask, bias, values, all_values, value, past_value, attended, hidden, root)
+        found = finish_ort_append_attention_repeated_4(m, (*nodes, n10), n10, axis, mask, bias, values, all_values, value, past_value, attended, root)
         if found is not None:
             return found
     return None
 
 
-def finish_ort_append_attention_repeated_6(m: Matcher, nodes: tuple[Node, ...], many_values: Any, n6: Any, axis: Any, mask: Any, all_values: Any, attended: Any, hidden: Any, root: Any, factor: Any) -> Match | None:
+def finish_ort_append_attention_repeated_6(m: Matcher, nodes: tuple[Node, ...], many_values: Any, n6: Any, axis: Any, mask: Any, all_values: Any, attended: Any, root: Any, factor: Any) -> Match | None:
     n7 = m.producer(many_values, 'Expand')
     if n7 is None or len(n7.inputs) != 2 or n7.attrs:
         return None
@@ -308,25 +298,25 @@ def finish_ort_append_attention_repeated_6(m: Matcher, nodes: tuple[Node, ...], 
     if not literal_equals(n9.attrs.get('axis'), 2):
         return None
     past_value, value = n9.inputs
-    found = finish_ort_append_attention_repeated_5(m, (*nodes, n7, n8, n9), n6, axis, mask, values, all_values, value, past_value, attended, hidden, root)
+    found = finish_ort_append_attention_repeated_5(m, (*nodes, n7, n8, n9), n6, axis, mask, values, all_values, value, past_value, attended, root)
     if found is not None:
         return found
     for product, bias in m.orders(n6):
-        found = finish_ort_append_attention_repeated_3(m, (*nodes, n7, n8, n9), product, axis, factor, mask, bias, values, all_values, value, past_value, attended, hidden, root)
+        found = finish_ort_append_attention_repeated_3(m, (*nodes, n7, n8, n9), product, axis, factor, mask, bias, values, all_values, value, past_value, attended, root)
         if found is not None:
             return found
     return None
 
 
-def finish_ort_append_attention_repeated_7(m: Matcher, nodes: tuple[Node, ...], masked: Any, n5: Any, axis: Any, mask: Any, all_values: Any, attended: Any, hidden: Any, root: Any, factor: Any) -> Match | None:
+def finish_ort_append_attention_repeated_7(m: Matcher, nodes: tuple[Node, ...], masked: Any, n5: Any, axis: Any, mask: Any, all_values: Any, attended: Any, root: Any, factor: Any) -> Match | None:
     n6 = m.producer(masked, 'Add')
     if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
     many_values, _ = n5.inputs
-    return finish_ort_append_attention_repeated_6(m, (*nodes, n6), many_values, n6, axis, mask, all_values, attended, hidden, root, factor)
+    return finish_ort_append_attention_repeated_6(m, (*nodes, n6), many_values, n6, axis, mask, all_values, attended, root, factor)
 
 
-def finish_ort_append_attention_repeated_8(m: Matcher, nodes: tuple[Node, ...], many_values: Any, n7: Any, axis: Any, mask: Any, bias: Any, all_values: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+def finish_ort_append_attention_repeated_8(m: Matcher, nodes: tuple[Node, ...], many_values: Any, n7: Any, axis: Any, mask: Any, bias: Any, all_values: Any, attended: Any, root: Any) -> Match | None:
     n8 = m.producer(many_values, 'Expand')
     if n8 is None or len(n8.inputs) != 2 or n8.attrs:
         return None
@@ -343,10 +333,10 @@ def finish_ort_append_attention_repeated_8(m: Matcher, nodes: tuple[Node, ...], 
     if not literal_equals(n10.attrs.get('axis'), 2):
         return None
     past_value, value = n10.inputs
-    return finish_ort_append_attention_repeated_4(m, (*nodes, n8, n9, n10), n7, axis, mask, bias, values, all_values, value, past_value, attended, hidden, root)
+    return finish_ort_append_attention_repeated_4(m, (*nodes, n8, n9, n10), n7, axis, mask, bias, values, all_values, value, past_value, attended, root)
 
 
-def finish_ort_append_attention_repeated_9(m: Matcher, nodes: tuple[Node, ...], n6: Any, n5: Any, axis: Any, bias: Any, all_values: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+def finish_ort_append_attention_repeated_9(m: Matcher, nodes: tuple[Node, ...], n6: Any, n5: Any, axis: Any, bias: Any, all_values: Any, attended: Any, root: Any) -> Match | None:
     mask, scores, r4 = n6.inputs
     if not m.number(r4, float('-inf')):
         return None
@@ -354,10 +344,10 @@ def finish_ort_append_attention_repeated_9(m: Matcher, nodes: tuple[Node, ...], 
     if n7 is None or len(n7.inputs) != 2 or n7.attrs:
         return None
     many_values, _ = n5.inputs
-    return finish_ort_append_attention_repeated_8(m, (*nodes, n7), many_values, n7, axis, mask, bias, all_values, attended, hidden, root)
+    return finish_ort_append_attention_repeated_8(m, (*nodes, n7), many_values, n7, axis, mask, bias, all_values, attended, root)
 
 
-def finish_ort_append_attention_repeated_10(m: Matcher, nodes: tuple[Node, ...], many_values: Any, axis: Any, factor: Any, mask: Any, bias: Any, product: Any, keys: Any, all_keys: Any, all_values: Any, query: Any, key: Any, past_key: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+def finish_ort_append_attention_repeated_10(m: Matcher, nodes: tuple[Node, ...], many_values: Any, axis: Any, factor: Any, mask: Any, bias: Any, product: Any, keys: Any, all_keys: Any, all_values: Any, query: Any, key: Any, past_key: Any, attended: Any, root: Any) -> Match | None:
     n13 = m.producer(many_values, 'Expand')
     if n13 is None or len(n13.inputs) != 2 or n13.attrs:
         return None
@@ -374,10 +364,10 @@ def finish_ort_append_attention_repeated_10(m: Matcher, nodes: tuple[Node, ...],
     if not literal_equals(n15.attrs.get('axis'), 2):
         return None
     past_value, value = n15.inputs
-    return finish_ort_append_attention_repeated_1(m, (*nodes, n13, n14, n15), axis, factor, mask, bias, product, keys, all_keys, values, all_values, query, key, value, past_key, past_value, attended, hidden, root)
+    return finish_ort_append_attention_repeated_1(m, (*nodes, n13, n14, n15), axis, factor, mask, bias, product, keys, all_keys, values, all_values, query, key, value, past_key, past_value, attended, root)
 
 
-def finish_ort_append_attention_repeated_11(m: Matcher, nodes: tuple[Node, ...], many_keys: Any, n5: Any, axis: Any, factor: Any, mask: Any, bias: Any, product: Any, all_keys: Any, all_values: Any, query: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+def finish_ort_append_attention_repeated_11(m: Matcher, nodes: tuple[Node, ...], many_keys: Any, n5: Any, axis: Any, factor: Any, mask: Any, bias: Any, product: Any, all_keys: Any, all_values: Any, query: Any, attended: Any, root: Any) -> Match | None:
     n10 = m.producer(many_keys, 'Expand')
     if n10 is None or len(n10.inputs) != 2 or n10.attrs:
         return None
@@ -395,21 +385,21 @@ def finish_ort_append_attention_repeated_11(m: Matcher, nodes: tuple[Node, ...],
         return None
     past_key, key = n12.inputs
     many_values, _ = n5.inputs
-    return finish_ort_append_attention_repeated_10(m, (*nodes, n10, n11, n12), many_values, axis, factor, mask, bias, product, keys, all_keys, all_values, query, key, past_key, attended, hidden, root)
+    return finish_ort_append_attention_repeated_10(m, (*nodes, n10, n11, n12), many_values, axis, factor, mask, bias, product, keys, all_keys, all_values, query, key, past_key, attended, root)
 
 
-def finish_ort_append_attention_repeated_12(m: Matcher, nodes: tuple[Node, ...], all_values: Any, n4: Any, axis: Any, mask: Any, attended: Any, hidden: Any, root: Any, factor: Any, bias: Any) -> Match | None:
+def finish_ort_append_attention_repeated_12(m: Matcher, nodes: tuple[Node, ...], all_values: Any, n4: Any, axis: Any, mask: Any, attended: Any, root: Any, factor: Any, bias: Any) -> Match | None:
     n5 = m.producer(all_values, 'Reshape')
     if n5 is None or len(n5.inputs) != 2 or not m.plain(n5, ('allowzero',), _RESHAPE):
         return None
     masked = n4.inputs[0]
-    found = finish_ort_append_attention_repeated_7(m, (*nodes, n5), masked, n5, axis, mask, all_values, attended, hidden, root, factor)
+    found = finish_ort_append_attention_repeated_7(m, (*nodes, n5), masked, n5, axis, mask, all_values, attended, root, factor)
     if found is not None:
         return found
     n6 = m.producer(masked, 'Where')
     if n6 is None or len(n6.inputs) != 3 or n6.attrs:
         return None
-    found = finish_ort_append_attention_repeated_9(m, (*nodes, n5, n6), n6, n5, axis, bias, all_values, attended, hidden, root)
+    found = finish_ort_append_attention_repeated_9(m, (*nodes, n5, n6), n6, n5, axis, bias, all_values, attended, root)
     if found is not None:
         return found
     mask, product, r4 = n6.inputs
@@ -428,7 +418,7 @@ def finish_ort_append_attention_repeated_12(m: Matcher, nodes: tuple[Node, ...],
     n9 = m.producer(all_keys, 'Reshape')
     if n9 is not None and len(n9.inputs) == 2 and m.plain(n9, ('allowzero',), _RESHAPE):
         many_keys, _ = n9.inputs
-        found = finish_ort_append_attention_repeated_11(m, (*nodes, n5, n6, n7, n8, n9), many_keys, n5, axis, factor, mask, bias, product, all_keys, all_values, query, attended, hidden, root)
+        found = finish_ort_append_attention_repeated_11(m, (*nodes, n5, n6, n7, n8, n9), many_keys, n5, axis, factor, mask, bias, product, all_keys, all_values, query, attended, root)
         if found is not None:
             return found
     n9 = m.producer(all_keys, 'Squeeze')
@@ -437,20 +427,20 @@ def finish_ort_append_attention_repeated_12(m: Matcher, nodes: tuple[Node, ...],
     many_keys, r6 = n9.inputs
     if not r6:
         return None
-    return finish_ort_append_attention_repeated_11(m, (*nodes, n5, n6, n7, n8, n9), many_keys, n5, axis, factor, mask, bias, product, all_keys, all_values, query, attended, hidden, root)
+    return finish_ort_append_attention_repeated_11(m, (*nodes, n5, n6, n7, n8, n9), many_keys, n5, axis, factor, mask, bias, product, all_keys, all_values, query, attended, root)
 
 
-def finish_ort_append_attention_repeated_13(m: Matcher, nodes: tuple[Node, ...], masked: Any, n5: Any, axis: Any, mask: Any, all_values: Any, attended: Any, hidden: Any, root: Any, factor: Any) -> Match | None:
+def finish_ort_append_attention_repeated_13(m: Matcher, nodes: tuple[Node, ...], masked: Any, n5: Any, axis: Any, mask: Any, all_values: Any, attended: Any, root: Any, factor: Any) -> Match | None:
     n6 = m.producer(masked, 'Add')
     if n6 is None or len(n6.inputs) != 2 or n6.attrs:
         return None
     many_values, r4 = n5.inputs
     if not r4:
         return None
-    return finish_ort_append_attention_repeated_6(m, (*nodes, n6), many_values, n6, axis, mask, all_values, attended, hidden, root, factor)
+    return finish_ort_append_attention_repeated_6(m, (*nodes, n6), many_values, n6, axis, mask, all_values, attended, root, factor)
 
 
-def finish_ort_append_attention_repeated_14(m: Matcher, nodes: tuple[Node, ...], n6: Any, n5: Any, axis: Any, bias: Any, all_values: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+def finish_ort_append_attention_repeated_14(m: Matcher, nodes: tuple[Node, ...], n6: Any, n5: Any, axis: Any, bias: Any, all_values: Any, attended: Any, root: Any) -> Match | None:
     mask, scores, r4 = n6.inputs
     if not m.number(r4, float('-inf')):
         return None
@@ -460,10 +450,10 @@ def finish_ort_append_attention_repeated_14(m: Matcher, nodes: tuple[Node, ...],
     many_values, r5 = n5.inputs
     if not r5:
         return None
-    return finish_ort_append_attention_repeated_8(m, (*nodes, n7), many_values, n7, axis, mask, bias, all_values, attended, hidden, root)
+    return finish_ort_append_attention_repeated_8(m, (*nodes, n7), many_values, n7, axis, mask, bias, all_values, attended, root)
 
 
-def finish_ort_append_attention_repeated_15(m: Matcher, nodes: tuple[Node, ...], many_keys: Any, n5: Any, axis: Any, factor: Any, mask: Any, bias: Any, product: Any, all_keys: Any, all_values: Any, query: Any, attended: Any, hidden: Any, root: Any) -> Match | None:
+def finish_ort_append_attention_repeated_15(m: Matcher, nodes: tuple[Node, ...], many_keys: Any, n5: Any, axis: Any, factor: Any, mask: Any, bias: Any, product: Any, all_keys: Any, all_values: Any, query: Any, attended: Any, root: Any) -> Match | None:
     n10 = m.producer(many_keys, 'Expand')
     if n10 is None or len(n10.inputs) != 2 or n10.attrs:
         return None
@@ -483,10 +473,10 @@ def finish_ort_append_attention_repeated_15(m: Matcher, nodes: tuple[Node, ...],
     many_values, r8 = n5.inputs
     if not r8:
         return None
-    return finish_ort_append_attention_repeated_10(m, (*nodes, n10, n11, n12), many_values, axis, factor, mask, bias, product, keys, all_keys, all_values, query, key, past_key, attended, hidden, root)
+    return finish_ort_append_attention_repeated_10(m, (*nodes, n10, n11, n12), many_values, axis, factor, mask, bias, product, keys, all_keys, all_values, query, key, past_key, attended, root)
 
 
-def finish_ort_append_attention_repeated_16(m: Matcher, nodes: tuple[Node, ...], heads: Any, mask: Any, attended: Any, hidden: Any, root: Any, factor: Any, bias: Any) -> Match | None:
+def finish_ort_append_attention_repeated_16(m: Matcher, nodes: tuple[Node, ...], heads: Any, mask: Any, attended: Any, root: Any, factor: Any, bias: Any) -> Match | None:
     n3 = m.producer(heads, 'MatMul')
     if n3 is None or len(n3.inputs) != 2 or n3.attrs:
         return None
@@ -495,20 +485,20 @@ def finish_ort_append_attention_repeated_16(m: Matcher, nodes: tuple[Node, ...],
     if n4 is None or len(n4.inputs) != 1 or not m.plain(n4, ('axis',), _SOFTMAX):
         return None
     axis = n4.attrs.get('axis', -1)
-    found = finish_ort_append_attention_repeated_12(m, (*nodes, n3, n4), all_values, n4, axis, mask, attended, hidden, root, factor, bias)
+    found = finish_ort_append_attention_repeated_12(m, (*nodes, n3, n4), all_values, n4, axis, mask, attended, root, factor, bias)
     if found is not None:
         return found
     n5 = m.producer(all_values, 'Squeeze')
     if n5 is None or len(n5.inputs) != 2 or n5.attrs:
         return None
     masked = n4.inputs[0]
-    found = finish_ort_append_attention_repeated_13(m, (*nodes, n3, n4, n5), masked, n5, axis, mask, all_values, attended, hidden, root, factor)
+    found = finish_ort_append_attention_repeated_13(m, (*nodes, n3, n4, n5), masked, n5, axis, mask, all_values, attended, root, factor)
     if found is not None:
         return found
     n6 = m.producer(masked, 'Where')
     if n6 is None or len(n6.inputs) != 3 or n6.attrs:
         return None
-    found = finish_ort_append_attention_repeated_14(m, (*nodes, n3, n4, n5, n6), n6, n5, axis, bias, all_values, attended, hidden, root)
+    found = finish_ort_append_attention_repeated_14(m, (*nodes, n3, n4, n5, n6), n6, n5, axis, bias, all_values, attended, root)
     if found is not None:
         return found
     mask, product, r4 = n6.inputs
@@ -527,7 +517,7 @@ def finish_ort_append_attention_repeated_16(m: Matcher, nodes: tuple[Node, ...],
     n9 = m.producer(all_keys, 'Reshape')
     if n9 is not None and len(n9.inputs) == 2 and m.plain(n9, ('allowzero',), _RESHAPE):
         many_keys, _ = n9.inputs
-        found = finish_ort_append_attention_repeated_15(m, (*nodes, n3, n4, n5, n6, n7, n8, n9), many_keys, n5, axis, factor, mask, bias, product, all_keys, all_values, query, attended, hidden, root)
+        found = finish_ort_append_attention_repeated_15(m, (*nodes, n3, n4, n5, n6, n7, n8, n9), many_keys, n5, axis, factor, mask, bias, product, all_keys, all_values, query, attended, root)
         if found is not None:
             return found
     n9 = m.producer(all_keys, 'Squeeze')
@@ -536,34 +526,22 @@ def finish_ort_append_attention_repeated_16(m: Matcher, nodes: tuple[Node, ...],
     many_keys, r6 = n9.inputs
     if not r6:
         return None
-    return finish_ort_append_attention_repeated_15(m, (*nodes, n3, n4, n5, n6, n7, n8, n9), many_keys, n5, axis, factor, mask, bias, product, all_keys, all_values, query, attended, hidden, root)
+    return finish_ort_append_attention_repeated_15(m, (*nodes, n3, n4, n5, n6, n7, n8, n9), many_keys, n5, axis, factor, mask, bias, product, all_keys, all_values, query, attended, root)
 
 
-def finish_ort_append_attention_repeated_17(m: Matcher, nodes: tuple[Node, ...], r2: Any, heads: Any, mask: Any, attended: Any, hidden: Any, root: Any, factor: Any, bias: Any) -> Match | None:
-    if not m.number(r2, 0):
-        return None
-    return finish_ort_append_attention_repeated_16(m, nodes, heads, mask, attended, hidden, root, factor, bias)
-
-
-def finish_ort_append_attention_repeated_18(m: Matcher, nodes: tuple[Node, ...], n2: Any, mask: Any, hidden: Any, root: Any, factor: Any, bias: Any) -> Match | None:
-    attended, heads, r2 = n2.inputs
-    return finish_ort_append_attention_repeated_17(m, nodes, r2, heads, mask, attended, hidden, root, factor, bias)
-
-
-def finish_ort_append_attention_repeated_19(m: Matcher, nodes: tuple[Node, ...], n1: Any, mask: Any, hidden: Any, root: Any, factor: Any, bias: Any, attended: Any) -> Match | None:
+def finish_ort_append_attention_repeated_17(m: Matcher, nodes: tuple[Node, ...], n1: Any, mask: Any, root: Any, factor: Any, bias: Any) -> Match | None:
     mended = n1.inputs[0]
     n2 = m.producer(mended, 'Where')
     if n2 is None or len(n2.inputs) != 3 or n2.attrs:
         return None
-    found = finish_ort_append_attention_repeated_18(m, (*nodes, n2), n2, mask, hidden, root, factor, bias)
-    if found is not None:
-        return found
-    hidden, r2, heads = n2.inputs
-    return finish_ort_append_attention_repeated_17(m, (*nodes, n2), r2, heads, mask, attended, hidden, root, factor, bias)
+    attended, heads, r2 = n2.inputs
+    if not m.number(r2, 0):
+        return None
+    return finish_ort_append_attention_repeated_16(m, (*nodes, n2), heads, mask, attended, root, factor, bias)
 
 
 def match_ort_append_attention_repeated(m: Matcher, root: Node) -> Match | None:
-    """keys = Concat(past_key, key, axis=2); values = Concat(past_value, value, axis=2); many_keys = Expand(Unsqueeze(keys, [2]), _); many_values = Expand(Unsqueeze(values, [2]), _); all_keys = any_of(Reshape(many_keys, _, allowzero=_), Squeeze(many_keys, _)); all_values = any_of(Reshape(many_values, _, allowzero=_), Squeeze(many_values, _)); product = MatMul(query, Transpose(all_keys, perm=[0, 1, 3, 2])); scores = any_of(Mul(product, factor), product); masked = any_of(Add(scores, bias), Where(mask, scores, -inf)); heads = MatMul(Softmax(masked, axis=axis), all_values); mended = any_of(Where(attended, heads, 0), Where(hidden, 0, heads), heads); return (Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_), keys, values)"""
+    """keys = Concat(past_key, key, axis=2); values = Concat(past_value, value, axis=2); many_keys = Expand(Unsqueeze(keys, [2]), _); many_values = Expand(Unsqueeze(values, [2]), _); all_keys = any_of(Reshape(many_keys, _, allowzero=_), Squeeze(many_keys, _)); all_values = any_of(Reshape(many_values, _, allowzero=_), Squeeze(many_values, _)); product = MatMul(query, Transpose(all_keys, perm=[0, 1, 3, 2])); scores = any_of(Mul(product, factor), product); masked = any_of(Add(scores, bias), Where(mask, scores, -inf)); heads = MatMul(Softmax(masked, axis=axis), all_values); mended = any_of(Where(attended, heads, 0), heads); return (Reshape(Transpose(mended, perm=[0, 2, 1, 3]), _, allowzero=_), keys, values)"""
     if len(root.inputs) != 2 or not m.plain(root, ('allowzero',), _RESHAPE):
         return None
     r1, _ = root.inputs
@@ -572,14 +550,13 @@ def match_ort_append_attention_repeated(m: Matcher, root: Node) -> Match | None:
         return None
     if not literal_equals(n1.attrs.get('perm'), [0, 2, 1, 3]):
         return None
-    found = finish_ort_append_attention_repeated_19(m, (root, n1), n1, None, None, root, None, None, None)
+    found = finish_ort_append_attention_repeated_17(m, (root, n1), n1, None, root, None, None)
     if found is not None:
         return found
     heads = n1.inputs[0]
-    return finish_ort_append_attention_repeated_16(m, (root, n1), heads, None, None, None, root, None, None)
+    return finish_ort_append_attention_repeated_16(m, (root, n1), heads, None, None, root, None, None)
 
 
-def make_ort_append_attention_repeated(graph: Graph, res: ResultSpec, past_key: Result, key: Result, past_value: Result, value: Result, query: Result, attended: Result | None, hidden: Result | None, scale: Any, shown: Any) -> Any:
-    empty = hidden if attended is None else attended
-    found = append_and_attend(graph, query, key, value, past_key, past_value, shown, empty, scale)
+def make_ort_append_attention_repeated(graph: Graph, res: ResultSpec, past_key: Result, key: Result, past_value: Result, value: Result, query: Result, attended: Result | None, scale: Any, shown: Any) -> Any:
+    found = append_and_attend(graph, query, key, value, past_key, past_value, shown, attended, scale)
     return (reshape_to(graph, found[0], shape_of(graph, res[0])), found[1], found[2])

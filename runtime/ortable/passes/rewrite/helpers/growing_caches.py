@@ -50,15 +50,15 @@ def are_appended_heads(
     return all(dims.always_equal(a, b) for a, b in same)
 
 
-def zeroes_empty_rows(
-    graph: Graph, mask: Result, attended: Result | None, hidden: Result | None
-) -> Bool:
-    """Whether the Where that zeroes rows without a key is absent or computed from the mask."""
-    if attended is None and hidden is None:
+def zeroes_empty_rows(graph: Graph, mask: Result, attended: Result | None) -> Bool:
+    """Whether the Where that zeroes rows without a key is absent or computed from a bool mask.
+
+    A mask of numbers may hide a whole row by the lowest float, whose average torch returns.
+    """
+    if attended is None:
         return True
-    if (hidden is None) != (graph.get_type(mask) == dtypes.boolean):
-        return False
-    return empty_rows_are_zero(graph, mask, attended if hidden is None else hidden)
+    is_bool = graph.get_type(mask) == dtypes.boolean
+    return is_bool and empty_rows_are_zero(graph, mask, attended)
 
 
 def append_and_attend(
@@ -71,7 +71,6 @@ def append_and_attend(
     mask: Result,
     attended: Result | None,
     scale: Float,
-    softcap: Float = 0.0,
 ) -> Results:
     """Return rows [B, S, H * D] of the attention over the caches and the new heads, and the caches.
 
@@ -80,7 +79,7 @@ def append_and_attend(
     batch, heads, length, width = shape_of(graph, query)
     groups = dim_of(graph, key, 1)
     total = dim_of(graph, past_key, 2) + length
-    rows = [_unrotated_rows(graph, x) for x in (query, key, value)]
+    rows = [_merge_rotated_heads(graph, x) for x in (query, key, value)]
     total_size = cast(graph, as_scalar(graph, total), dtypes.int32)
     last_key = graph.make_node("Sub", [total_size, const(graph, 1, dtypes.int32)])
     last_keys = expanded(graph, reshape_to(graph, last_key, [1]), [batch])
@@ -100,7 +99,6 @@ def append_and_attend(
         num_heads=heads,
         kv_num_heads=groups,
         scale=scale,
-        softcap=softcap or None,
         causal=0,
     )
     graph.set_shape(results[0], (batch, length, heads * width))
@@ -109,7 +107,7 @@ def append_and_attend(
     return list(results)
 
 
-def _unrotated_rows(graph: Graph, heads: str) -> str:
+def _merge_rotated_heads(graph: Graph, heads: str) -> str:
     """Return heads [B, H, L, D] as rows; a RotaryEmbedding of heads becomes one of rows."""
     node = find_producer(graph, heads, "RotaryEmbedding")
     if node is None or len(node.inputs) > 3:
