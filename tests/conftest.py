@@ -192,12 +192,17 @@ def check_process_state() -> Iterator[None]:
 
 
 @pytest.fixture
-def fresh_dynamo() -> Iterator[None]:
-    """Start torch.compile without compiled code or conversions, and leave no code behind."""
+def fresh_dynamo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Start torch.compile without compiled code or conversions, and leave no code behind.
+
+    Every operator warns of its fallback again, also where an earlier test expected the warning.
+    """
+    from ortable.backend.aot import hints
     from ortable.backend.cache.memory import clear_caches
 
     torch._dynamo.reset()
     clear_caches()
+    monkeypatch.setattr(hints, "_warned_operators", set())
     yield
     torch._dynamo.reset()
 

@@ -113,7 +113,7 @@ COVERAGE: tuple[
     ('aten::_scaled_dot_product_flash_attention', '', '18', 'f16 bf16', True, 4, 3, '1 1 1 4', '', '', ''),
     ('aten::_scaled_dot_product_flash_attention_backward', '', '18', 'f32 f16 bf16 i64 i32', True, 3, 2, '1 1 4', 'attention.fused_attention_backward', '', ''),
     ('aten::_scaled_dot_product_flash_attention_for_cpu', '', '18', 'f32 f64 f16 bf16', True, 3, 2, '1 1 18', '', '', ''),
-    ('aten::_scaled_dot_product_flash_attention_for_cpu_backward', '', '18', 'f32', True, 2, 1, '0 7', 'attention.flash_attention_backward', '', ''),
+    ('aten::_scaled_dot_product_flash_attention_for_cpu_backward', '', '18', 'f32', True, 2, 1, '', 'attention.flash_attention_backward', '', ''),
     ('aten::_scaled_mm', '', '', '', False, 0, 0, '', '', '', ''),
     ('aten::_segment_reduce_backward', '', '18', 'f32 f64 i64', False, 1, 0, '', 'segment_gradient.segment_reduce_backward', '', ''),
     ('aten::_softmax', '', '18', 'f32 f64 f16', True, 1, 0, '', '', '', ''),

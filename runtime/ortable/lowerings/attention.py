@@ -106,7 +106,7 @@ def flash_attention_backward(
     row_sums = op.ReduceSum(op.Mul(grad, o), last_axis, keepdims=1)
     grad_scores = op.Mul(weights, op.Sub(grad_weights, row_sums))
     grad_scores = attention_scaled(graph, grad_scores, scale, width)
-    grad_query = regroup_heads(graph, op.MatMul(grad_scores, k), heads)
+    grad_query = regroup_heads(graph, op.MatMul(grad_scores, k), heads, sizes[0])
     grad_key = op.MatMul(permuted(graph, grad_scores, _TRANSPOSED), q)
     return (
         cast(graph, grad_query, res[0].dtype),

@@ -64,18 +64,21 @@ def shared_heads(graph: Graph, x: Result, query: Result, repeat: Bool) -> Result
     return reshape_to(graph, repeated, [*shape[: rank - 3], heads, *shape[rank - 2 :]])
 
 
-def regroup_heads(graph: Graph, x: Result, heads: SymInt) -> Result:
+def regroup_heads(graph: Graph, x: Result, heads: SymInt, rows: SymInt | None = None) -> Result:
     """Reshape [..., H, R, D] to [..., heads, H * R / heads, D]; no node if H equals ``heads``.
 
-    Adjacent heads become rows of one head, or rows become heads again.
+    Adjacent heads become rows of one head, or rows become heads again. ``rows`` is H * R / heads
+    where a name is known for it: the quotient of symbols may not simplify to that name.
     """
     if not graph.has_shape(x):
         raise UnsupportedCase("attention heads that share keys, where both numbers are dynamic")
     shape = list(shape_of(graph, x))
-    current_heads, rows = shape[-3:-1]
+    current_heads, current_rows = shape[-3:-1]
     if current_heads is heads or current_heads == heads:
         return x
-    return reshape_to(graph, x, [*shape[:-3], heads, current_heads * rows // heads, shape[-1]])
+    if rows is None:
+        rows = current_heads * current_rows // heads
+    return reshape_to(graph, x, [*shape[:-3], heads, rows, shape[-1]])
 
 
 def grouped_product(graph: Graph, x: Result, y: Result) -> Result:
@@ -87,7 +90,7 @@ def grouped_product(graph: Graph, x: Result, y: Result) -> Result:
     product = OpBuilder(graph).MatMul(rows, y)
     if not graph.has_shape(product):  # batch sizes of different names, which torch treats as equal
         graph.set_shape(product, (*shape_of(graph, rows)[:-1], dim_of(graph, y, -1)))
-    return regroup_heads(graph, product, dim_of(graph, x, -3))
+    return regroup_heads(graph, product, *shape_of(graph, x)[-3:-1])
 
 
 def zero_where_masked(graph: Graph, x: Result, mask: Result | None) -> Result:
