@@ -216,7 +216,7 @@ def _bounded_power(base: float, exponent: float) -> float:
     return base**exponent
 
 
-MAX_ALTERNATIVES = 32
+MAX_ALTERNATIVES = 48
 _NUMBERS = {"inf": math.inf, "pi": math.pi}
 _ARITHMETIC: dict[type, Callable[[float, float], float]] = {
     ast.Add: operator.add,

@@ -71,9 +71,11 @@ def append_and_attend(
     mask: Result,
     attended: Result | None,
     scale: Float,
+    softcap: Float,
 ) -> Results:
     """Return rows [B, S, H * D] of the attention over the caches and the new heads, and the caches.
 
+    A ``softcap`` above 0 bounds scores to softcap * tanh(score / softcap) before the mask is added.
     With ``attended``, queries to which the mask shows no key give 0, and not NaN.
     """
     batch, heads, length, width = shape_of(graph, query)
@@ -99,6 +101,7 @@ def append_and_attend(
         num_heads=heads,
         kv_num_heads=groups,
         scale=scale,
+        softcap=softcap or None,
         causal=0,
     )
     graph.set_shape(results[0], (batch, length, heads * width))
