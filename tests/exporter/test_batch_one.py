@@ -12,7 +12,7 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 import ortable
-from ortable.errors import ExportError, InputError, UnsupportedCase
+from ortable.errors import ExportError, InputError
 from ortable.exporter.capture import graph_at_sizes, small_sizes
 from ortable.exporter.capture.graph_at_sizes import FailingNodeError
 
@@ -296,7 +296,10 @@ def test_nested_inputs_are_named_by_their_dataclass() -> None:
 
 
 def test_no_size_is_tried_that_ends_the_process() -> None:
-    """torch's grouped attention divides by the number of heads, which crashes at a size of 0."""
+    """torch's grouped attention divides by the number of heads, which crashes at a size of 0.
+
+    Its graph takes other numbers of heads, and refuses none.
+    """
 
     class Grouped(torch.nn.Module):
         def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
@@ -304,11 +307,17 @@ def test_no_size_is_tried_that_ends_the_process() -> None:
                 q, k, v, is_causal=True, enable_gqa=True
             )[0]
 
-    q, k = torch.randn(2, 6, 4, 8), torch.randn(2, 2, 4, 8)
+    def make_heads(batch: int, heads: int, groups: int, length: int) -> tuple[torch.Tensor, ...]:
+        return tuple(torch.randn(batch, n, length, 8) for n in (heads, groups, groups))
+
     auto = tuple(tuple(torch.export.Dim.AUTO for _ in range(4)) for _ in range(3))
-    exported = torch.export.export(Grouped(), (q, k, k), dynamic_shapes=auto)
-    with pytest.raises(UnsupportedCase, match="attention heads that share keys"):
-        ortable.export(exported)
+    exported = torch.export.export(Grouped(), make_heads(2, 6, 2, 4), dynamic_shapes=auto)
+    program = ortable.export(exported)
+    for sizes in ((2, 6, 2, 4), (3, 8, 4, 5), (1, 4, 1, 1), (2, 2, 2, 3)):
+        heads = make_heads(*sizes)
+        torch.testing.assert_close(program(*heads), Grouped()(*heads))
+    with pytest.raises(InputError, match="dimension 1 of 'q' is 0"):
+        program(*make_heads(2, 0, 1, 3))
 
 
 def test_kernels_of_gradients_run_at_no_other_size(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,10 @@ import tomllib
 import pytest
 
 from tests.packaging.files import ROOT
+from tests.support import __main__ as command
 from tests.support import page
 from tests.support.__main__ import SETS, main
-from tests.support.suites import suites
+from tests.support.suites import Outcome, suites
 
 
 def test_the_page_is_written_from_the_records() -> None:
@@ -57,3 +58,10 @@ def test_a_row_of_a_python_is_run_by_that_python(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(SETS, "Python 3.1", ())
     with pytest.raises(SystemExit, match=r"--set 'Python 3\.1': .* is Python 3\.\d+; name one"):
         main(["--set", "Python 3.1", "--interpreter", sys.executable])
+
+
+def test_a_run_with_a_failure_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_stopped = Outcome("core", passed=3, failed=1, skipped=0, seconds=9.0)
+    monkeypatch.setattr(command, "run", lambda *arguments: run_stopped)
+    monkeypatch.setattr(page, "record", lambda row: pytest.fail("recorded"))
+    assert command.main(["--set", "pinned", "--suites", "core", "--record"]) == 1

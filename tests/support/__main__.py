@@ -26,7 +26,7 @@ from .environment import (
     install,
     newest_python,
 )
-from .suites import Outcome, run, suites
+from .suites import MINUTES, Outcome, run, suites
 
 # The pins of each set; the name of a set is the name of a row of docs/support.md.
 SETS: dict[str, tuple[str, ...]] = {
@@ -95,8 +95,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     console = Console(width=100)
     names = options.suites.split(",")
     all_suites = suites(options.jobs, options.bounded)
-    outcomes = tuple(run(suite, target) for suite in all_suites if suite.name in names)
+    minutes = MINUTES[options.bounded]
+    outcomes = tuple(run(suite, target, minutes) for suite in all_suites if suite.name in names)
     show(console, target, outcomes)
+    if any(outcome.failed or not outcome.passed for outcome in outcomes):
+        print("not recorded" if options.record else "failed")
+        return 1
     if options.record:
         commit = subprocess.run(
             ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
@@ -104,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         today = date.today().isoformat()
         page.record(page.Row(options.set, target.versions, commit, today, outcomes))
         page.PAGE.write_text(page.text(page.load()), encoding="utf-8")
-    return int(any(outcome.failed or not outcome.passed for outcome in outcomes))
+    return 0
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ CORE = (
     "tests/exporter", "tests/interpreter", "tests/lowerings", "tests/optimizers",
     "tests/specs/test_control_flow.py", "tests/specs/test_newer_operators.py",
 )  # fmt: skip
-MAX_MINUTES = 20  # limit for a suite, so that a hang fails with its name
+# Limits for a suite, so that a hang fails with its name: bounded, and with all tests.
+MINUTES = {True: 20, False: 60}
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,8 @@ def suites(jobs: int, bounded: bool = False) -> tuple[Suite, ...]:
     )
 
 
-def run(suite: Suite, environment: Environment) -> Outcome:
-    """Run one suite with its output on the terminal."""
+def run(suite: Suite, environment: Environment, minutes: int) -> Outcome:
+    """Run one suite with its output on the terminal; stop it after some minutes."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         is_pytest = "pytest" in suite.command
@@ -76,7 +77,7 @@ def run(suite: Suite, environment: Environment) -> Outcome:
         if suite.name == "conformance":
             extra = ["--results", str(Path(folder) / "results.jsonl")]
         started = time.monotonic()
-        status = _status([str(environment.python), *suite.command, *extra])
+        status = _status([str(environment.python), *suite.command, *extra], minutes)
         seconds = round(time.monotonic() - started, 1)
         if not report.exists():
             return Outcome(suite.name, int(status == 0), int(status != 0), 0, seconds)
@@ -86,14 +87,14 @@ def run(suite: Suite, environment: Environment) -> Outcome:
     return Outcome(suite.name, passed, failed, skipped, seconds)
 
 
-def _status(command: list[str]) -> int:
+def _status(command: list[str], minutes: int) -> int:
     # the root makes `tests` and `benchmarks` importable, but not the packages in its folders
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     print("$", " ".join(command), flush=True)
     try:
-        return subprocess.run(command, cwd=ROOT, env=env, timeout=60 * MAX_MINUTES).returncode
+        return subprocess.run(command, cwd=ROOT, env=env, timeout=60 * minutes).returncode
     except subprocess.TimeoutExpired:
-        print(f"stopped after {MAX_MINUTES} minutes", flush=True)
+        print(f"stopped after {minutes} minutes", flush=True)
         return 124
 
 

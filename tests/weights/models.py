@@ -58,6 +58,13 @@ def operators(model: ModelProto) -> Mapping[str, int]:
     return Counter(node.op_type for node in model.graph.node)
 
 
+def count_products(model: ModelProto) -> int:
+    """Count the weights of MatMulNBits nodes; a Split returns the products of joined weights."""
+    splits = {n.input[0]: len(n.output) for n in model.graph.node if n.op_type == "Split"}
+    nodes = [node for node in model.graph.node if node.op_type == "MatMulNBits"]
+    return sum(splits[n.output[0]] if "_joined" in n.input[1] else 1 for n in nodes)
+
+
 def distance(new: torch.Tensor, old: torch.Tensor) -> float:
     """Return the norm of a difference relative to the norm of ``old``."""
     return float((new.double() - old.double()).norm() / old.double().norm())

@@ -114,6 +114,9 @@ def _make_session_model(
     record: dict[str, Any],
 ) -> tuple[ModelProto, dict[str, Any]]:
     """Convert a graph to a session model and its constants; store the model in ``record``."""
+    from ortable.passes.join_products import join_products  # lazy: only conversion needs it
+
+    join_products(builder)
     exported = builder.to_onnx(large_model=True, optimize=False)
     constants = {
         name: feed_any(weights[name][0], weights[name][1].data)

@@ -30,6 +30,7 @@ from ortable.ir import initializers
 from ortable.ir.casts import HALF_DTYPES
 from ortable.ir.proto.large_model import LargeModel
 from ortable.passes.float16_conversion import convert_to_float16
+from ortable.passes.join_products import join_products
 from ortable.passes.quantize_weights import quantize_weights
 from ortable.passes.rewrite import rule_selection
 from ortable.passes.rewrite.engine import rewrite_graph
@@ -103,7 +104,8 @@ class WeightReport:
         max_error: the requested limit of the error of an output, or None.
         bytes_before: the size of the initializers of the unquantized model.
         bytes_after: the size of the initializers of the quantized model.
-        nodes: the number of nodes that read quantized weights, by operator.
+        nodes: the number of nodes that read quantized weights, by operator; products of the same
+            rows, which become one node, count each.
         float32_nodes: in a float16 model, the number of nodes that stay in float32, by operator
             and reason.
     """
@@ -211,6 +213,8 @@ def quantize_builder(
         options, outputs = trial.options, trial.outputs
         run = _round_graph(builder, trial.make_run(options), record, trial.ranges)
         weights = _report_rows(first_run, run, trial.errors, options)
+    readers = _count_readers(builder, run)
+    join_products(builder)
     return WeightReport(
         options,
         weights,
@@ -218,7 +222,7 @@ def quantize_builder(
         max_error,
         bytes_before,
         _initializer_bytes(builder),
-        _count_readers(builder, run),
+        readers,
         tuple((op, why, count) for (op, why), count in sorted(run.float32_nodes.items())),
     )
 
