@@ -17,9 +17,18 @@ from typing import Any
 import torch
 
 from benchmarks.measure import machine, origin, reason
+from benchmarks.packages import install_packages, use_packages
 from benchmarks.report import publish
 
-from .candidates import CANDIDATES, Quantized, Source, export_float32, install_packages, run_graph
+from .candidates import (
+    CANDIDATES,
+    FOLDER,
+    PACKAGES,
+    Quantized,
+    Source,
+    export_float32,
+    run_graph,
+)  # fmt: skip
 from .model import cut_texts, read_texts, train_model
 from .report import markdown
 
@@ -60,7 +69,8 @@ def judge(quantized: Quantized, float32: Quantized, ids: torch.Tensor) -> dict[s
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    install_packages()
+    install_packages(FOLDER, PACKAGES)
+    use_packages(FOLDER)
     contents = read_texts()
     path = _CHECKPOINTS / f"llama-{options.layers}-{options.steps}.pt"
     model = train_model(options.layers, options.steps, contents, path)

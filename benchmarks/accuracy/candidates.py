@@ -1,8 +1,4 @@
-"""Quantized copies of the model: ortable's, and those of other quantizers.
-
-The packages of the others are installed without dependencies in a folder of their own, so that the
-versions of torch, numpy and onnxruntime stay those of the project.
-"""
+"""Quantized copies of the model: ortable's, and those of other quantizers."""
 
 from __future__ import annotations
 
@@ -10,12 +6,8 @@ import copy
 import ctypes
 import importlib.util
 import logging
-import site
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -24,9 +16,10 @@ import torch
 from onnx import ModelProto, numpy_helper
 
 import ortable
+from benchmarks.packages import CACHE
 from ortable.passes.code_search import round_to_nearest
 
-FOLDER = Path.home() / ".cache" / "ortable" / "accuracy"
+FOLDER = CACHE / "accuracy"
 # pywhispercpp's wheel has ggml, the library of llama.cpp with the quantizers of both
 PACKAGES = (
     "gguf==0.19.0", "pywhispercpp==1.5.1", "nncf==3.4.0", "openvino==2026.4.1",
@@ -49,16 +42,6 @@ class Source:
     model: Any
     graph: ModelProto
     texts: torch.Tensor
-
-
-def install_packages() -> None:
-    """Install the packages of the other quantizers, unless this list of them is installed."""
-    stamp = FOLDER / "packages.txt"
-    if not stamp.exists() or stamp.read_text() != "\n".join(PACKAGES):
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--upgrade", "--no-deps"]
-        subprocess.run([*command, "--target", str(FOLDER), *PACKAGES], check=True)
-        stamp.write_text("\n".join(PACKAGES))
-    site.addsitedir(str(FOLDER))
 
 
 def export_float32(model: Any) -> ModelProto:

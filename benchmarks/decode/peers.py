@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .sizes import VOCABULARY, Lengths
+from .sizes import Lengths
 
 
 class Session:
@@ -19,12 +19,11 @@ class Session:
 
         self.config, self.lengths = model.config, lengths
         path = folder / "model.onnx"
-        _export(model, lengths, path)
+        export_step(model, path)
         options = onnxruntime.SessionOptions()
         self.session = onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
         self.names = [value.name for value in self.session.get_inputs()]
-        ids = torch.arange(lengths.batch * lengths.prompt) * 7919 % VOCABULARY
-        self.ids = ids.reshape(lengths.batch, lengths.prompt).numpy()
+        self.ids = lengths.make_ids().numpy()
         self.past = (lengths.prompt + lengths.total) // 2
         self.caches = {past: self._make_caches(past) for past in (0, self.past)}
 
@@ -53,7 +52,9 @@ class Session:
         return self._run(self.ids[:, :1], self.past)
 
 
-def _export(model: Any, lengths: Lengths, path: Path) -> None:
+def export_step(model: Any, path: Path) -> None:
+    """Write torch.onnx's graph of a step, for the prompt and for a token."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     from transformers import DynamicCache
 
     class Flat(torch.nn.Module):
@@ -81,19 +82,19 @@ def _export(model: Any, lengths: Lengths, path: Path) -> None:
 
 
 class OpenVino:
-    """The same graph in OpenVINO, with caches as states that grow by a token, or reset if full."""
+    """The same graph in OpenVINO, with caches as states that grow by a token, or reset if full.
 
-    def __init__(self, model: Any, lengths: Lengths, folder: Path) -> None:
+    ``mode`` is a mode of nncf.compress_weights, with which OpenVINO chooses the other precisions.
+    """
+
+    def __init__(self, path: Path, config: Any, lengths: Lengths, mode: str | None = None) -> None:
         import openvino
         from openvino._offline_transformations import apply_make_stateful_transformation
 
         self.lengths = lengths
-        path = folder / "model.onnx"
-        if not path.exists():
-            _export(model, lengths, path)
         core = openvino.Core()
         graph = core.read_model(path)
-        ids_shape, config = [lengths.batch, -1], model.config
+        ids_shape = [lengths.batch, -1]
         past_shape = [lengths.batch, config.num_key_value_heads, -1, config.head_dim]
         graph.reshape({port: past_shape if n else ids_shape for n, port in enumerate(graph.inputs)})
         cache_inputs, cache_outputs = graph.inputs[1:], graph.outputs[1:]
@@ -102,15 +103,14 @@ class OpenVino:
             present.get_tensor().set_names({f"present.{number}"})
         pairs = {f"past.{number}": f"present.{number}" for number in range(len(cache_inputs))}
         apply_make_stateful_transformation(graph, pairs)
-        settings = {
-            "INFERENCE_NUM_THREADS": torch.get_num_threads(),
+        settings: dict[str, Any] = {"INFERENCE_NUM_THREADS": torch.get_num_threads()}
+        if mode is None:
             # float32 like the others: OpenVINO's default is bfloat16 on processors that have it
-            "INFERENCE_PRECISION_HINT": "f32",
-            "KV_CACHE_PRECISION": "f32",
-        }
+            settings |= {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
+        else:
+            graph = _compress_weights(graph, mode)
         self.request = core.compile_model(graph, "CPU", settings).create_infer_request()
-        ids = torch.arange(lengths.batch * lengths.prompt) * 7919 % VOCABULARY
-        self.ids = ids.reshape(lengths.batch, lengths.prompt).numpy()
+        self.ids = lengths.make_ids().numpy()
         self.cached_tokens = 0
 
     def prompt(self) -> Any:
@@ -125,3 +125,11 @@ class OpenVino:
             self.prompt()
         self.cached_tokens += 1
         return self.request.infer([self.ids[:, :1]])[0]
+
+
+def _compress_weights(graph: Any, mode: str) -> Any:
+    """Compress all matrices as OpenVINO's exporter of transformers models does by default."""
+    import nncf
+
+    options = {"ratio": 1.0, "group_size": 128} if mode.startswith("INT4") else {}
+    return nncf.compress_weights(graph, mode=nncf.CompressWeightsMode[mode], **options)

@@ -24,16 +24,31 @@ class Lengths:
     prompt: int
     total: int
 
+    def describe(self) -> dict[str, int]:
+        """Return the lengths as values of a record."""
+        return {"batch": self.batch, "prompt": self.prompt, "whole": self.total}
 
-def build(size: str) -> Any:
-    """Build a Llama-like model with random float32 weights."""
-    from transformers import LlamaConfig, LlamaForCausalLM
+    def make_ids(self) -> torch.Tensor:
+        """Return token ids of the prompt, int64 [batch, prompt]."""
+        ids = torch.arange(self.batch * self.prompt) * 7919 % VOCABULARY
+        return ids.reshape(self.batch, self.prompt)
 
-    torch.manual_seed(0)
+
+def make_config(size: str) -> Any:
+    """Return the configuration of a Llama-like model."""
+    from transformers import LlamaConfig
+
     hidden, intermediate, layers, heads, kv_heads = SIZES[size]
-    config = LlamaConfig(
+    return LlamaConfig(
         vocab_size=VOCABULARY, hidden_size=hidden, intermediate_size=intermediate,
         num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=kv_heads,
         max_position_embeddings=2048,
     )  # fmt: skip
-    return LlamaForCausalLM(config).eval()
+
+
+def build(size: str) -> Any:
+    """Build a Llama-like model with random float32 weights."""
+    from transformers import LlamaForCausalLM
+
+    torch.manual_seed(0)
+    return LlamaForCausalLM(make_config(size)).eval()

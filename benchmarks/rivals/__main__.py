@@ -12,9 +12,10 @@ from pathlib import Path
 
 from benchmarks.measure import in_process, machine, origin
 from benchmarks.models.inference import MODELS
+from benchmarks.packages import install_packages
 from benchmarks.report import RESULTS, publish
 
-from .engines import install_packages
+from .engines import FOLDER, PACKAGES
 from .measure import measure_model
 from .report import markdown
 
@@ -51,7 +52,7 @@ def main() -> None:
     if options.from_json:
         run = json.loads(options.from_json.read_text())
     else:
-        install_packages()
+        install_packages(FOLDER, PACKAGES)
         flags = [f"--rounds={options.rounds}", f"--threads={options.threads}"]
         flags += ["--small"] if options.small else []
         run = {**origin(), "machine": machine(options.threads), "records": []}

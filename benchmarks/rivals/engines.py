@@ -1,14 +1,7 @@
-"""The other engines: where they come from, and the call of a model in each, as its users run it.
-
-Their packages are installed without dependencies in `build/rivals`, which nothing else reads, so
-that the versions of torch, numpy and onnxruntime stay those of the project.
-"""
+"""The other engines: their packages, and the call of a model in each, as its users run it."""
 
 from __future__ import annotations
 
-import site
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,27 +11,13 @@ import torch
 
 import ortable
 from benchmarks.candidates import Arguments, Candidate
+from benchmarks.packages import CACHE
 
-FOLDER = Path(__file__).resolve().parents[2] / "build" / "rivals"
+FOLDER = CACHE / "rivals"
 PACKAGES = (
     "openvino==2026.4.1", "openvino-telemetry==2025.2.0", "executorch==1.5.1",
     "flatbuffers==25.12.19", "ruamel.yaml==0.19.1", "tabulate==0.10.0",
 )  # fmt: skip
-
-
-def install_packages() -> None:
-    """Install the packages of the engines, unless this list of them is installed."""
-    stamp = FOLDER / "packages.txt"
-    if stamp.exists() and stamp.read_text() == "\n".join(PACKAGES):
-        return
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--upgrade", "--no-deps"]
-    subprocess.run([*command, "--target", str(FOLDER), *PACKAGES], check=True)
-    stamp.write_text("\n".join(PACKAGES))
-
-
-def use_packages() -> None:
-    """Let this process import the packages of the engines, after those of the project."""
-    site.addsitedir(str(FOLDER))
 
 
 def compile_with_openvino(model: torch.nn.Module, arguments: Arguments, threads: int) -> Candidate:

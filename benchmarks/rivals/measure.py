@@ -14,9 +14,10 @@ import ortable
 from benchmarks import candidates
 from benchmarks.measure import band, reason
 from benchmarks.models.inference import build
+from benchmarks.packages import use_packages
 from ortable.backend.timing import median_ratio, time_interleaved
 
-from .engines import ENGINES, use_packages
+from .engines import ENGINES, FOLDER
 
 OURS = ("ortable", "ortable, exported program", "ortable, bare session")
 
@@ -31,7 +32,7 @@ def is_exact(record: Mapping[str, Any], label: str) -> bool:
 
 def measure_model(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """Return ratios to eager of all candidates, and their largest difference from its result."""
-    use_packages()
+    use_packages(FOLDER)
     candidates.prepare(options.threads, with_inductor=candidates.has_compiler())
     model, arguments = build(name, small=options.small)
     with torch.no_grad():
