@@ -21,6 +21,7 @@ Export:
     attach_weights: adds weights to a model that was exported without them
     match_input_parameters: the inputs of a model whose weights are inputs (provisional)
     export_language_model: writes a language model with its cache to files (provisional)
+    load_quantized_checkpoint: a language model whose weights stay the codes of a file (provisional)
     CacheOptions: how ``cache=`` of export_language_model quantizes keys and values (provisional)
     OnnxLanguageModel: runs the files of export_language_model token by token (provisional)
     bypass_export_some_errors: works around known failures of torch.export (experimental)
@@ -152,6 +153,7 @@ if TYPE_CHECKING:
     from .errors import UntestedVersionWarning as UntestedVersionWarning
     from .errors import VersionError as VersionError
     from .exporter.capture.workarounds import bypass_export_some_errors as bypass_export_some_errors
+    from .exporter.checkpoints.loader import load_quantized_checkpoint as load_quantized_checkpoint
     from .exporter.dispatchers.dispatcher import Converter as Converter
     from .exporter.dispatchers.dispatcher import Dispatcher as Dispatcher
     from .exporter.dispatchers.dispatcher import from_seed_style as from_seed_style
@@ -243,6 +245,7 @@ _PUBLIC: dict[str, str] = {
     "first_difference": "ortable.debug.difference",
     "from_seed_style": "ortable.exporter.dispatchers.dispatcher",
     "get_decomposition_table": "ortable.backend.aot.decompositions",
+    "load_quantized_checkpoint": "ortable.exporter.checkpoints.loader",
     "load_specs": "ortable.interpreter.user_specs",
     "match_input_parameters": "ortable.exporter.frontend.fake_weights",
     "observe": "ortable.exporter.observe",

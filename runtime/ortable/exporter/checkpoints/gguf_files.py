@@ -63,12 +63,16 @@ class GgufTensors:
     def __init__(self, path: Path, config: Any, names: list[str]) -> None:
         self._gguf, self._config = import_gguf(), config
         reader = self._gguf.GGUFReader(path)
-        field = reader.fields["general.architecture"]
-        architecture = bytes(field.parts[field.data[0]]).decode()
+        architecture = _read_text(reader, "general.architecture")
         if architecture not in _ARCHITECTURES:
             raise InputError(
                 f"{path} has the architecture {architecture!r}; GGUF files are read for "
                 f"{', '.join(_ARCHITECTURES)}"
+            )
+        scaling = _read_text(reader, f"{architecture}.rope.scaling.type")
+        if scaling not in ("", "none") and _rope_type(config) == "default":
+            raise InputError(
+                f"{path} scales rotary embeddings ({scaling}), which transformers does not read"
             )
         self._is_permuted, self._has_offset_norms = _ARCHITECTURES[architecture]
         self._tensors = {tensor.name: tensor for tensor in reader.tensors}
@@ -116,6 +120,17 @@ class GgufTensors:
         heads = config.num_attention_heads if is_query else config.num_key_value_heads
         rows = int(self._tensors[source].shape[-1])
         return torch.arange(rows).reshape(heads, -1, 2).transpose(1, 2).flatten()
+
+
+def _read_text(reader: Any, name: str) -> str:
+    """Return the text of a field, "" if the file has no such field."""
+    field = reader.fields.get(name)
+    return "" if field is None else bytes(field.parts[field.data[0]]).decode()
+
+
+def _rope_type(config: Any) -> str:
+    parameters = getattr(config, "rope_parameters", None) or {}
+    return str(parameters.get("rope_type", "default"))
 
 
 def _with_rows(value: torch.Tensor | WeightCodes, rows: torch.Tensor) -> torch.Tensor | WeightCodes:

@@ -24,6 +24,8 @@ from .packed_formats import READERS
 from .weight_codes import CodedEmbedding, CodedLinear, WeightCodes
 
 _METHOD = "ortable_codes"  # the name of the quantizer among those of transformers
+# Embeddings that multiply their rows by the attribute ``scalar_embed_scale``.
+_SCALED_EMBEDDINGS = ("Gemma2TextScaledWordEmbedding", "Gemma3TextScaledWordEmbedding")
 
 
 def load_quantized_checkpoint(path: str | os.PathLike[str]) -> Any:
@@ -232,11 +234,9 @@ def _split_parameters(
 
 def _check_layer(layer: torch.nn.Module, weight: WeightCodes) -> None:
     """Raise UnsupportedCase if no layer of codes computes what ``layer`` does."""
-    if type(layer) not in (torch.nn.Linear, torch.nn.Embedding):
+    is_scaled = type(layer).__name__ in _SCALED_EMBEDDINGS
+    if type(layer) not in (torch.nn.Linear, torch.nn.Embedding) and not is_scaled:
         raise UnsupportedCase(f"of a {type(layer).__name__}")
-    expected: Any = layer.weight.shape
-    if tuple(expected) != weight.shape:
-        raise InputError(f"codes of shape {weight.shape}, but the layer has {tuple(expected)}")
 
 
 @cache
@@ -282,5 +282,5 @@ def _empty_layer(layer: Any, weight: WeightCodes) -> torch.nn.Module:
     """Return the layer of codes that replaces ``layer``, on the device meta."""
     empty = replace(weight, **{name: part.to("meta") for name, part in weight.parts().items()})
     if isinstance(layer, torch.nn.Embedding):
-        return CodedEmbedding(empty)
+        return CodedEmbedding(empty, getattr(layer, "scalar_embed_scale", None))
     return CodedLinear(empty, layer.bias)

@@ -136,13 +136,20 @@ class CodedLinear(_CodedLayer):
 
 
 class CodedEmbedding(_CodedLayer):
-    """A table of embeddings [N, K] of codes, whose rows become floats when they are looked up."""
+    """A table of embeddings [N, K] of codes, whose rows become floats when they are looked up.
+
+    ``factor`` multiplies the rows.
+    """
+
+    def __init__(self, weight: WeightCodes, factor: float | None = None) -> None:
+        super().__init__(weight)
+        self.factor = factor
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """Return the rows of the integers ``ids``, float32 [..., K]."""
         zeros = None if self.zeros is None else self.zeros[ids]
         rows = dequantize_codes(self.codes[ids], self.scales[ids], zeros, self.bits)
-        if self.shifts is None:
-            return rows
-        groups = rows.unflatten(-1, (self.shifts.shape[1], -1))
-        return (groups + self.shifts[ids].unsqueeze(-1)).flatten(-2)
+        if self.shifts is not None:
+            groups = rows.unflatten(-1, (self.shifts.shape[1], -1))
+            rows = (groups + self.shifts[ids].unsqueeze(-1)).flatten(-2)
+        return rows if self.factor is None else rows * self.factor

@@ -16,6 +16,7 @@ import torch
 
 from ortable.builder import LargeModel
 from ortable.errors import OptionError
+from ortable.exporter.checkpoints.loader import load_quantized_checkpoint
 from ortable.exporter.frontend.export_request import ExportOptions
 from ortable.exporter.language_models.model_folder import genai_config
 from ortable.ir.proto.large_model import save_with_shared_data
@@ -80,7 +81,8 @@ def export_language_model(
     docs/language-models.md describes inputs, outputs and shapes.
 
     Args:
-        model: the model, in eval mode.
+        model: the model, in eval mode; or the path of a quantized checkpoint, which
+            `load_quantized_checkpoint` loads.
         path: the folder to write. It is created; files of an earlier export in it are replaced.
         merged: False writes two graphs, ``decoder_model.onnx`` for the prompt and
             ``decoder_with_past_model.onnx`` for later tokens, as older versions of optimum do. Both
@@ -123,7 +125,7 @@ def export_language_model(
 
     Raises:
         InputError: ``model`` is not a model that generates text, is in training mode or has no
-            weights.
+            weights, or is the path of no quantized checkpoint.
         ExportError: the cache of the model is not keys and values of each layer, its layers have
             different sizes (an error unless ``genai=False``), a model with an encoder has a
             ``generate`` of its own, torch cannot export the model, or the folder is not writable.
@@ -139,6 +141,8 @@ def export_language_model(
             "calibration needs merged=True without loop: each graph would get codes of its own"
         )
     cache_options = checked_cache(cache)
+    if isinstance(model, str | os.PathLike):
+        model = load_quantized_checkpoint(model)
     keywords: dict[str, Any] = {  # of `export`
         "target": target,
         "target_opset": target_opset,
