@@ -43,21 +43,16 @@ def multiply_codes(
     assert values is not None and factors is not None
     if bits == 4:
         values = _unpack_nibbles(values)
-    elif graph.target == "onnxruntime":
-        middle = np.full(factors.shape, 128, np.uint8)
-        offsets = middle if offsets is None else offsets
-        high = (values >> 4, factors * np.float32(16), _unless_middle(offsets >> 4))
-        low = (values & 15, factors, _unless_middle(offsets & 15))
-        products = [
-            op.MatMul(x, _dequantized(graph, f"{codes}_{half}", *arrays, bits=4))
-            for half, arrays in (("high", high), ("low", low))
+    elif graph.target == "onnxruntime" and graph.kernel_table:
+        zero_points = np.full(factors.shape, 128, np.uint8) if offsets is None else offsets
+        high = (values >> 4, factors * np.float32(16), zero_points >> 4)
+        low = (values & 15, factors, zero_points & 15)
+        rows = [
+            op.MatMul(x, _dequantized(graph, f"{codes}_{name}", arrays, 4))
+            for name, arrays in (("high", high), ("low", low))
         ]
-        return op.Add(*products)
-    return op.MatMul(x, _dequantized(graph, codes, values, factors, offsets, bits))
-
-
-def _unless_middle(offsets: np.ndarray) -> np.ndarray | None:
-    return None if bool((offsets == 8).all()) else offsets
+        return op.Add(*rows)
+    return op.MatMul(x, _dequantized(graph, codes, (values, factors, offsets), bits))
 
 
 def _unpack_nibbles(values: np.ndarray) -> np.ndarray:
@@ -65,18 +60,15 @@ def _unpack_nibbles(values: np.ndarray) -> np.ndarray:
 
 
 def _dequantized(
-    graph: Graph,
-    name: str,
-    values: np.ndarray,
-    factors: np.ndarray,
-    offsets: np.ndarray | None,
-    bits: int,
+    graph: Graph, name: str, arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None], bits: int
 ) -> Result:
     """Return a weight [K, N] as the transposed DequantizeLinear of codes [N, K].
 
-    Without zero points, which are then the middle code, the codes are signed: minus the middle.
+    ``arrays`` are the codes, the scales and the zero points, None if all are the middle code. In
+    that case the codes become signed, and have no zero points.
     """
-    signed = offsets is None
+    values, factors, offsets = arrays
+    signed = offsets is None or bool((offsets == 1 << (bits - 1)).all())
     dtype = {4: (dtypes.uint4, dtypes.int4), 8: (dtypes.uint8, dtypes.int8)}[bits][signed]
 
     def add_codes(role: str, array: np.ndarray) -> str:
@@ -88,7 +80,7 @@ def _dequantized(
     inputs: list[Any] = [
         add_codes("codes", values),
         graph.make_initializer(graph.unique_name(f"{name}_scales"), np.ascontiguousarray(factors)),
-        None if offsets is None else add_codes("zeros", offsets),
+        None if signed or offsets is None else add_codes("zeros", offsets),
     ]
     size = values.shape[1] // factors.shape[1]
     kernel = graph.make_node("DequantizeLinear", inputs, axis=1, block_size=size)

@@ -7,7 +7,6 @@ float32. Called by `loader`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +135,7 @@ def _rope_type(config: Any) -> str:
 def _with_rows(value: torch.Tensor | WeightCodes, rows: torch.Tensor) -> torch.Tensor | WeightCodes:
     if isinstance(value, torch.Tensor):
         return value[rows]
-    return replace(value, **{name: part[rows] for name, part in value.parts().items()})
+    return value.map_parts(lambda part: part[rows])
 
 
 def read_blocks(data: Array, type_name: str) -> WeightCodes | None:

@@ -10,17 +10,16 @@ import json
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from ortable.errors import InputError, UnsupportedCase
+from ortable.errors import InputError, UnsupportedCase, VersionError
 
 from .gguf_files import GgufTensors, import_gguf
-from .packed_formats import READERS
+from .packed_formats import READERS, read_torchao
 from .weight_codes import CodedEmbedding, CodedLinear, WeightCodes
 
 _METHOD = "ortable_codes"  # the name of the quantizer among those of transformers
@@ -57,9 +56,11 @@ def load_quantized_checkpoint(path: str | os.PathLike[str]) -> Any:
             "checkpoint first, for example with huggingface_hub.snapshot_download"
         )
     settings = json.loads(config_file.read_text(encoding="utf-8")).get("quantization_config") or {}
-    method = settings.get("quant_method")
+    method = str(settings.get("quant_method"))
+    if method == "torchao":
+        return _load_torchao(location)
     if method not in READERS:
-        known = ", ".join(READERS)
+        known = ", ".join((*READERS, "torchao"))
         raise InputError(
             f"'{location}' has quant_method {method!r} in its quantization_config; known are "
             f"{known}, and files .gguf. Load it with from_pretrained, and give the model"
@@ -78,6 +79,31 @@ def _load_folder(folder: Path, method: str, settings: Mapping[str, Any]) -> Any:
     if (folder / "generation_config.json").is_file():
         model.generation_config = GenerationConfig.from_pretrained(folder)
     return model
+
+
+def _load_torchao(folder: Path) -> Any:
+    """Load the tensors of torchao with transformers, and replace the layers that have them."""
+    from transformers import AutoModelForCausalLM
+
+    try:
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    except ImportError as error:
+        raise VersionError(f"'{folder}' needs the package torchao: {error}") from error
+    for name, layer in list(model.named_modules()):
+        weight = getattr(layer, "weight", None)
+        if not hasattr(weight, "qdata"):
+            continue
+        try:
+            codes = read_torchao(weight).in_kernel_blocks()
+            _check_layer(layer, codes)
+        except UnsupportedCase as error:
+            raise InputError(
+                f"'{name}' in '{folder}': {error.message}. Load it with from_pretrained, and give "
+                "the model"
+            ) from error
+        model.set_submodule(name, _coded_layer(layer, codes))
+    model.hf_quantizer.remove_quantization_config(model)
+    return model.eval()
 
 
 def _load_gguf(path: Path) -> Any:
@@ -166,7 +192,7 @@ def _build_model(
         warnings.warn(
             f"{len(lines)} weights of '{source}' become float32: {'; '.join(lines[:8])}",
             UserWarning,
-            stacklevel=4,
+            stacklevel=caller_stack_level(),
         )
     model, report = type(skeleton).from_pretrained(
         None,
@@ -266,7 +292,8 @@ def _quantizer_settings() -> Any:
 
         def _process_model_before_weight_loading(self, model: Any, **_: Any) -> None:
             for name, weight in self.quantization_config.layers.items():
-                model.set_submodule(name, _empty_layer(model.get_submodule(name), weight))
+                layer = model.get_submodule(name)
+                model.set_submodule(name, _coded_layer(layer, weight.map_parts(_without_data)))
 
         def is_serializable(self) -> bool:
             return False
@@ -278,9 +305,12 @@ def _quantizer_settings() -> Any:
     return CodedLayersConfig
 
 
-def _empty_layer(layer: Any, weight: WeightCodes) -> torch.nn.Module:
-    """Return the layer of codes that replaces ``layer``, on the device meta."""
-    empty = replace(weight, **{name: part.to("meta") for name, part in weight.parts().items()})
+def _without_data(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to("meta")
+
+
+def _coded_layer(layer: Any, weight: WeightCodes) -> torch.nn.Module:
+    """Return the layer of codes that replaces ``layer``."""
     if isinstance(layer, torch.nn.Embedding):
-        return CodedEmbedding(empty, getattr(layer, "scalar_embed_scale", None))
-    return CodedLinear(empty, layer.bias)
+        return CodedEmbedding(weight, getattr(layer, "scalar_embed_scale", None))
+    return CodedLinear(weight, layer.bias)

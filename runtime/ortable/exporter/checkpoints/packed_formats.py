@@ -1,7 +1,8 @@
-"""Read the tensors of a layer in the formats GPTQ, AWQ and compressed-tensors.
+"""Read the tensors of a layer in the formats GPTQ, AWQ, compressed-tensors and torchao.
 
-All of them pack codes into int32, the first in the low bits. They differ in the axis of packing, in
-the order of columns and in what is stored of zero points. Called by `loader`.
+The first three pack codes into int32, the first in the low bits. They differ in the axis of
+packing, in the order of columns and in what is stored of zero points. torchao has tensors of its
+own classes, with a byte for each code. Called by `loader`.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ def read_awq(tensors: Tensors, shape: tuple[int, int], settings: Mapping[str, An
     Raises:
         UnsupportedCase: the layout or the number of bits is another one.
     """
-    layout = str(settings.get("version") or settings.get("format") or "gemm").lower()
+    names = (settings.get(name) for name in ("version", "checkpoint_format", "format"))
+    layout = next((str(name).lower() for name in names if name), "gemm")
     if layout != "gemm" or settings.get("backend") == "llm-awq":
         raise UnsupportedCase(f"AWQ in the layout {layout!r}; save it as 'gemm'")
     outer = shape[0]
@@ -102,27 +104,68 @@ def read_compressed(
     for group in (settings.get("config_groups") or {}).values():
         if isinstance(group, Mapping) and group.get("input_activations"):
             raise UnsupportedCase("activations that are quantized, too (input_activations)")
+    if settings.get("kv_cache_scheme"):
+        raise UnsupportedCase("a cache that is quantized, too (kv_cache_scheme)")
+    packed = tensors.get("weight_packed", tensors.get("weight"))
+    if packed is None or packed.dtype not in (torch.int32, torch.int8):
+        raise UnsupportedCase(f"weights that are no integers (format {settings.get('format')!r})")
     outer, inner = shape
     scales = tensors["weight_scale"]
     scales = scales.reshape(outer if scales.numel() >= outer else 1, -1).expand(outer, -1)
     zeros = tensors.get("weight_zero_point")
     if "weight_packed" in tensors:
-        bits = tensors["weight_packed"].shape[1] * 32 // inner
-        codes = unpack_ints(tensors["weight_packed"], bits, inner)
+        bits = packed.shape[1] * 32 // inner
+        codes = unpack_ints(packed, bits, inner)
         if zeros is not None and zeros.dtype == torch.int32:
             zeros = unpack_ints(zeros.t(), bits, outer).t()
         elif zeros is not None:
-            zeros = zeros.to(torch.int16) + (1 << (bits - 1))
+            zeros = _shift_codes(zeros, 1 << (bits - 1))
     else:
         bits = 8
-        codes = tensors["weight"].view(torch.uint8) ^ 128
-        zeros = None if zeros is None else zeros.to(torch.int16) + 128
+        codes = _shift_codes(packed, 128)
+        zeros = None if zeros is None else _shift_codes(zeros, 128)
     if zeros is not None:
-        zeros = zeros.to(torch.uint8).reshape(-1, scales.shape[1]).expand(outer, -1)
+        zeros = zeros.reshape(-1, scales.shape[1]).expand(outer, -1)
     order = _column_order(tensors.get("weight_g_idx"), scales.shape[1], inner)
     if order is not None:
         codes = codes[:, order]
     return make_weight_codes(codes, scales, bits, zeros, order=order)
+
+
+def read_torchao(weight: Any) -> WeightCodes:
+    """Read a tensor of torchao that has a signed byte for each code.
+
+    Args:
+        weight: an `IntxUnpackedToInt8Tensor` or `Int8Tensor` [N, K].
+
+    Raises:
+        UnsupportedCase: the class is another one, or activations are quantized, too.
+    """
+    name = type(weight).__name__
+    if name not in ("IntxUnpackedToInt8Tensor", "Int8Tensor"):
+        raise UnsupportedCase(f"a torchao {name}")
+    for attribute in ("activation_quantization", "act_quant_kwargs", "act_pre_scale"):
+        if getattr(weight, attribute, None) is not None:
+            raise UnsupportedCase(f"activations that are quantized, too ({attribute})")
+    dtype = getattr(weight, "target_dtype", torch.int8)  # of 1 to 8 bits
+    bits = int(str(dtype).removeprefix("torch.int"))
+    groups = weight.qdata.shape[1] // weight.block_size[1]
+    parts = {
+        role: part.expand(len(weight.qdata), groups)
+        for role, part in (("scales", weight.scale), ("zeros", weight.zero_point))
+        if part is not None
+    }
+    middle, zeros = 1 << (bits - 1), parts.pop("zeros", None)
+    if zeros is not None:
+        zeros = _shift_codes(zeros, middle)
+    return make_weight_codes(_shift_codes(weight.qdata, middle), parts["scales"], bits, zeros)
+
+
+def _shift_codes(codes: torch.Tensor, middle: int) -> torch.Tensor:
+    """Return signed codes plus the middle code as uint8."""
+    if codes.is_floating_point() and not torch.equal(codes, codes.round()):
+        raise UnsupportedCase("zero points that are no integers")
+    return (codes.to(torch.int16) + middle).to(torch.uint8)
 
 
 def _column_order(index: torch.Tensor | None, groups: int, inner: int) -> torch.Tensor | None:

@@ -6,7 +6,9 @@ into a model.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -53,7 +55,7 @@ class WeightCodes:
                 f"{size} numbers share a scale, which is no multiple of 16, the least that kernels "
                 "read"
             )
-        parts = {
+        parts: Any = {
             name: part.repeat_interleave(size // block, 1)
             for name in ("scales", "zeros", "shifts")
             if (part := getattr(self, name)) is not None
@@ -71,6 +73,11 @@ class WeightCodes:
         """Return the tensors by the names that they have in the layers of this file."""
         values = {name: getattr(self, name) for name in _PARTS}
         return {name: part.contiguous() for name, part in values.items() if part is not None}
+
+    def map_parts(self, change: Callable[[torch.Tensor], torch.Tensor]) -> WeightCodes:
+        """Return a copy whose tensors are the results of ``change``."""
+        changed: Any = {name: change(part) for name, part in self.parts().items()}
+        return replace(self, **changed)
 
 
 def make_weight_codes(
