@@ -1,0 +1,140 @@
+"""Quantized checkpoints: models whose codes are those of the file, in PyTorch and in ONNX."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+import yaml
+from onnx import numpy_helper
+
+import ortable
+from ortable.errors import InputError, VersionError
+from ortable.exporter.checkpoints import gguf_files
+from ortable.exporter.checkpoints.gguf_files import read_blocks
+from ortable.exporter.checkpoints.packed_formats import READERS
+from ortable.exporter.checkpoints.weight_codes import CodedLinear
+
+from .checkpoints import write_checkpoint
+from .models import build, distance, operators
+
+ROUNDING_ERROR = 1e-5
+IDS = torch.arange(3, 9)[None]
+RECORDED = yaml.safe_load((Path(__file__).parent / "recorded_formats.yaml").read_text())
+# method, bits and settings of a checkpoint
+CHECKPOINTS: dict[str, tuple[str, int, dict[str, Any]]] = {
+    "gptq": ("gptq", 4, {}),
+    "gptq, columns in another order": ("gptq", 4, {"desc_act": True}),
+    "gptq of 8 bits, by rows": ("gptq", 8, {"checkpoint_format": "gptq_v2", "group_size": -1}),
+    "gptq of 3 bits": ("gptq", 3, {"checkpoint_format": "gptq"}),
+    "awq": ("awq", 4, {"version": "gemm"}),
+    "compressed-tensors": ("compressed-tensors", 4, {}),
+    "compressed-tensors of 8 bits": ("compressed-tensors", 8, {"symmetric": False}),
+    "compressed-tensors, int8": ("compressed-tensors", 8, {"format": "int-quantized"}),
+    "compressed-tensors by rows": ("compressed-tensors", 4, {"strategy": "channel"}),
+}
+
+
+def logits_of(model: Any) -> torch.Tensor:
+    with torch.no_grad():
+        return model(IDS).logits
+
+
+def greedy_tokens(model: Any) -> torch.Tensor:
+    return model.generate(IDS, do_sample=False, max_new_tokens=8, pad_token_id=0)
+
+
+def stored_codes(folder: Path) -> dict[str, np.ndarray]:
+    """Return the codes [N, K] of each MatMulNBits by the name of its initializer."""
+    model = onnx.load(folder / "model.onnx")
+    arrays = {item.name: numpy_helper.to_array(item) for item in model.graph.initializer}
+    codes = {}
+    for node in model.graph.node:
+        if node.op_type == "MatMulNBits":
+            values = arrays[node.input[1]].reshape(len(arrays[node.input[1]]), -1)
+            codes[node.input[1]] = np.stack((values & 15, values >> 4), -1).reshape(len(values), -1)
+    return codes
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_codes_of_a_checkpoint_are_those_of_the_onnx_model(name, tmp_path) -> None:
+    method, bits, settings = CHECKPOINTS[name]
+    model, codes = write_checkpoint(tmp_path, method, bits, **settings)
+    loaded = ortable.load_quantized_checkpoint(tmp_path)
+    assert distance(logits_of(loaded), logits_of(model)) < ROUNDING_ERROR
+    exported = ortable.export_language_model(tmp_path, tmp_path / "onnx")
+    assert torch.equal(exported.generate(IDS, max_new_tokens=8), greedy_tokens(model))
+    stored = stored_codes(tmp_path / "onnx")
+    assert len(stored) == len(codes) * (1 if bits <= 4 else 2)
+    for layer, expected in codes.items():
+        parts = {key: value for key, value in stored.items() if layer in key}
+        if bits <= 4:
+            (values,) = parts.values()
+        else:
+            high, low = (parts[key] for key in sorted(parts))
+            values = high * 16 + low
+        if settings.get("desc_act"):
+            values, expected = np.sort(values), np.sort(expected)
+        assert np.array_equal(values, expected)
+
+
+def digest(weight: torch.Tensor) -> str:
+    return hashlib.sha256(weight.contiguous().numpy().tobytes()).hexdigest()[:16]
+
+
+def random_tensors(kind: str, bits: int, order: bool, symmetric: bool) -> dict[str, torch.Tensor]:
+    """Return the tensors of a layer [64, 128] whose ints are random."""
+    random = np.random.RandomState(bits)
+    outer, inner, groups = 64, 128, 4
+
+    def draw_ints(rows: int, columns: int) -> torch.Tensor:
+        return torch.from_numpy(random.randint(-(1 << 31), 1 << 31, (rows, columns))).int()
+
+    scales = torch.from_numpy(random.rand(groups, outer)).half()
+    if kind == "compressed-tensors":
+        tensors = {
+            "weight_packed": draw_ints(outer, inner * bits // 32),
+            "weight_scale": scales.t(),
+        }
+        zeros = {} if symmetric else {"weight_zero_point": draw_ints(outer * bits // 32, groups)}
+        return {**tensors, **zeros}
+    rows, columns = (inner, outer * bits // 32) if kind == "awq" else (inner * bits // 32, outer)
+    tensors = {"qweight": draw_ints(rows, columns), "scales": scales}
+    tensors["qzeros"] = draw_ints(groups, outer * bits // 32)
+    if order:
+        index = np.arange(inner) // (inner // groups)
+        random.shuffle(index)
+        tensors["g_idx"] = torch.from_numpy(index)
+    return tensors
+
+
+@pytest.mark.parametrize("entry", RECORDED["layers"], ids=str)
+def test_weights_of_random_ints_are_those_of_other_readers(entry) -> None:
+    kind, bits, settings = entry["kind"], entry["bits"], {"checkpoint_format": entry.get("format")}
+    symmetric = entry.get("symmetric", False)
+    tensors = random_tensors(kind, bits, entry.get("order", False), symmetric)
+    weight = READERS[kind][0](tensors, (64, 128), settings)
+    assert digest(weight.in_kernel_blocks().dequantize()) == entry["digest"]
+
+
+def random_blocks(size: int, halves: list[int]) -> np.ndarray:
+    """Return rows of GGUF blocks with random bytes, and float16 numbers at the bytes ``halves``."""
+    random = np.random.RandomState(size)
+    data = random.randint(0, 256, (6 * 4, size)).astype(np.uint8)
+    for start in halves:
+        numbers = (random.rand(len(data), 1) * 0.1).astype(np.float16)
+        data[:, start : start + 2] = numbers.view(np.uint8)
+    return data.reshape(6, -1)
+
+
+@pytest.mark.parametrize("name", RECORDED["blocks"])
+def test_blocks_of_random_bytes_are_those_of_gguf(name) -> None:
+    size, halves, expected = RECORDED["blocks"][name]
+    weight = read_blocks(random_blocks(size, halves), name)
+    assert digest(weight.in_kernel_blocks().dequantize()) == expected
