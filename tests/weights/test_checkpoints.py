@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,10 @@ import pytest
 import torch
 import yaml
 from onnx import numpy_helper
+from safetensors.torch import load_file, save_file
+from torchao.quantization import Int8WeightOnlyConfig, IntxWeightOnlyConfig
+from torchao.quantization.granularity import PerGroup
+from transformers import AutoModelForCausalLM, TorchAoConfig
 
 import ortable
 from ortable.errors import InputError, VersionError
@@ -22,7 +27,7 @@ from ortable.exporter.checkpoints.packed_formats import READERS
 from ortable.exporter.checkpoints.weight_codes import CodedLinear
 
 from .checkpoints import write_checkpoint
-from .models import build, distance, operators
+from .models import build, distance
 
 ROUNDING_ERROR = 1e-5
 IDS = torch.arange(3, 9)[None]
@@ -138,3 +143,106 @@ def test_blocks_of_random_bytes_are_those_of_gguf(name) -> None:
     size, halves, expected = RECORDED["blocks"][name]
     weight = read_blocks(random_blocks(size, halves), name)
     assert digest(weight.in_kernel_blocks().dequantize()) == expected
+
+
+def test_torchao_tensors_of_a_folder(tmp_path) -> None:
+    model, _ = build("llama")
+    model.config.use_cache = True
+    model.generation_config.eos_token_id = None
+    model.save_pretrained(tmp_path / "whole")
+    int4 = IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=PerGroup(32))
+    for config, products in ((int4, 1), (Int8WeightOnlyConfig(), 2)):
+        quantized = AutoModelForCausalLM.from_pretrained(
+            tmp_path / "whole", quantization_config=TorchAoConfig(config), dtype=torch.float32
+        )
+        quantized.save_pretrained(tmp_path / "folder")
+        loaded = ortable.load_quantized_checkpoint(tmp_path / "folder")
+        assert distance(logits_of(loaded), logits_of(quantized)) < ROUNDING_ERROR
+        exported = ortable.export_language_model(loaded, tmp_path / "onnx")
+        assert torch.equal(exported.generate(IDS, max_new_tokens=8), greedy_tokens(quantized))
+        assert len(stored_codes(tmp_path / "onnx")) == products * 14
+
+
+def test_other_forms_of_an_export(tmp_path) -> None:
+    model, _ = write_checkpoint(tmp_path, "gptq", 4, desc_act=True)
+    tokens = greedy_tokens(model)
+    for keywords in (
+        {"target": None},
+        {"target": None, "target_opset": 21},
+        {"loop": "greedy", "merged": False},
+        {"weights": "int8"},
+    ):
+        exported = ortable.export_language_model(tmp_path, tmp_path / "onnx", **keywords)
+        assert torch.equal(exported.generate(IDS, max_new_tokens=8), tokens)
+
+
+def test_a_layer_of_codes_in_torch_compile(tmp_path) -> None:
+    write_checkpoint(tmp_path, "gptq", 4)
+    layer = ortable.load_quantized_checkpoint(tmp_path).model.layers[0].mlp
+    x = torch.randn(2, 3, 64)
+    run = torch.compile(layer, backend="ortable")
+    with torch.no_grad():
+        for _ in range(6):  # weights become constants after a few calls
+            assert distance(run(x), layer(x)) < ROUNDING_ERROR
+
+
+def test_groups_that_no_kernel_reads_become_floats(tmp_path) -> None:
+    model, _ = write_checkpoint(tmp_path, "gptq", 4)
+    path = tmp_path / "model.safetensors"
+    tensors = load_file(path)
+    name = "model.layers.0.self_attn.q_proj"
+    for role in ("qzeros", "scales"):  # groups of 8
+        tensors[f"{name}.{role}"] = tensors[f"{name}.{role}"].repeat_interleave(4, 0)
+    tensors[f"{name}.g_idx"] = torch.arange(64, dtype=torch.int32) // 8
+    save_file(tensors, path)
+    with pytest.warns(UserWarning, match=rf"{name}.weight \(8 numbers share a scale"):
+        loaded = ortable.load_quantized_checkpoint(tmp_path)
+    assert type(loaded.get_submodule(name)) is torch.nn.Linear
+    assert isinstance(loaded.model.layers[0].self_attn.k_proj, CodedLinear)
+    assert distance(logits_of(loaded), logits_of(model)) < ROUNDING_ERROR
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"quant_method": "eetq"}, "quant_method 'eetq'"),
+        ({"checkpoint_format": "marlin"}, "GPTQ in the layout 'marlin'"),
+        ({"quant_method": "awq", "version": "gemv"}, "AWQ in the layout 'gemv'"),
+    ],
+)
+def test_layouts_that_are_refused(settings, message, tmp_path) -> None:
+    write_checkpoint(tmp_path, "gptq", 4)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    config["quantization_config"].update(settings)
+    path.write_text(json.dumps(config))
+    with pytest.raises(InputError, match=message):
+        ortable.load_quantized_checkpoint(tmp_path)
+
+
+def test_tensors_that_are_refused(tmp_path) -> None:
+    write_checkpoint(tmp_path, "compressed-tensors", 4)
+    path = tmp_path / "model.safetensors"
+    tensors = load_file(path)
+    groups = {"group_0": {"input_activations": {"num_bits": 8}}}
+    read, _ = READERS["compressed-tensors"]
+    with pytest.raises(ortable.UnsupportedCase, match="activations that are quantized"):
+        read({}, (64, 64), {"config_groups": groups})
+    save_file({**tensors, "model.other.weight": torch.zeros(2)}, path)
+    with pytest.raises(InputError, match=r"unexpected keys \['model.other.weight'\]"):
+        ortable.load_quantized_checkpoint(tmp_path)
+    name = "model.layers.0.mlp.experts.0.gate_proj.weight_packed"
+    save_file({**tensors, name: torch.zeros(2, 2, dtype=torch.int32)}, path)
+    with pytest.raises(InputError, match="no linear layer of LlamaForCausalLM"):
+        ortable.load_quantized_checkpoint(tmp_path)
+
+
+def test_paths_that_are_refused(tmp_path, monkeypatch) -> None:
+    with pytest.raises(InputError, match="neither a file"):
+        ortable.export_language_model("name/of-a-model", tmp_path / "onnx")
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(VersionError, match="pip install gguf"):
+        ortable.load_quantized_checkpoint(tmp_path / "model.gguf")
+    with pytest.raises(VersionError, match="pip install gguf"):
+        gguf_files.import_gguf()

@@ -18,6 +18,7 @@ import torch
 
 from ortable.errors import InputError, UnsupportedCase, VersionError
 
+from ..signature.dimension_names import caller_stack_level
 from .gguf_files import GgufTensors, import_gguf
 from .packed_formats import READERS, read_torchao
 from .weight_codes import CodedEmbedding, CodedLinear, WeightCodes

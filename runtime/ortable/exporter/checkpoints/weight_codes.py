@@ -137,9 +137,20 @@ class CodedLinear(_CodedLayer):
             x = x.index_select(-1, self.order)
         result: torch.Tensor = LINEAR(x, self.codes, self.scales, self.zeros, self.bits)
         if self.shifts is not None:
-            sums = x.unflatten(-1, (self.shifts.shape[1], -1)).sum(-1)
-            result = result + torch.nn.functional.linear(sums, self.shifts)
+            result = result + _multiply_shifts(x, self.shifts)
         return result if self.bias is None else result + self.bias
+
+
+def _multiply_shifts(x: torch.Tensor, shifts: torch.Tensor) -> torch.Tensor:
+    """Return the product of ``x`` [..., K] and a weight whose groups are numbers, [N, groups].
+
+    A pooling computes the sums of groups, because a reshape would be merged with the reshape of
+    heads before it, and rules for attention expect these to be read once.
+    """
+    size = x.shape[-1] // shifts.shape[1]
+    rows = x if x.dim() in (2, 3) else x.flatten(0, -2)
+    sums = torch.nn.functional.avg_pool1d(rows, size) * size
+    return torch.nn.functional.linear(sums, shifts).reshape(*x.shape[:-1], len(shifts))
 
 
 class CodedEmbedding(_CodedLayer):
