@@ -1108,7 +1108,7 @@ COVERAGE: tuple[
     ('onnx::RotaryEmbedding.opset23', '', '18 23', 'f32 i64', True, 2, 1, '3 1', '', '', ''),
     ('onnx_symbolic::_symbolic', '', '18', 'f32', False, 1, 0, '', 'symbolic_nodes.lower_symbolic', '', ''),
     ('onnx_symbolic::_symbolic_multi_out', '', '18', 'f32 i64', False, 1, 0, '', 'symbolic_nodes.lower_symbolic_multi_out', '', ''),
-    ('ortable_codes::linear', '', '18', 'f32 u8', True, 1, 0, '', 'weight_codes.multiply_codes', '', ''),
+    ('ortable_codes::linear', '', '18', 'f32 u8', True, 1, 0, '', 'coded_linear.multiply_codes', '', ''),
     ('ortable_packed::gru', '', '18', 'f32 i64', False, 3, 2, '', '', '', ''),
     ('ortable_packed::lstm', '', '18', 'f32 i64', False, 3, 2, '', '', '', ''),
     ('ortable_packed::pack', '', '18', 'f32 i64', True, 1, 0, '', 'packed_rows.pack_sequences', '', ''),

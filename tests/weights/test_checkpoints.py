@@ -67,6 +67,7 @@ def stored_codes(folder: Path) -> dict[str, np.ndarray]:
     return codes
 
 
+@pytest.mark.alternates(parts=3)
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_codes_of_a_checkpoint_are_those_of_the_onnx_model(name, tmp_path) -> None:
     method, bits, settings = CHECKPOINTS[name]
@@ -125,7 +126,7 @@ def test_weights_of_random_ints_are_those_of_other_readers(entry) -> None:
     symmetric = entry.get("symmetric", False)
     tensors = random_tensors(kind, bits, entry.get("order", False), symmetric)
     weight = READERS[kind][0](tensors, (64, 128), settings)
-    assert digest(weight.in_kernel_blocks().dequantize()) == entry["digest"]
+    assert digest(weight.in_kernel_blocks().dequantize_weight()) == entry["digest"]
 
 
 def random_blocks(size: int, halves: list[int]) -> np.ndarray:
@@ -142,38 +143,46 @@ def random_blocks(size: int, halves: list[int]) -> np.ndarray:
 def test_blocks_of_random_bytes_are_those_of_gguf(name) -> None:
     size, halves, expected = RECORDED["blocks"][name]
     weight = read_blocks(random_blocks(size, halves), name)
-    assert digest(weight.in_kernel_blocks().dequantize()) == expected
+    assert digest(weight.in_kernel_blocks().dequantize_weight()) == expected
 
 
-def test_torchao_tensors_of_a_folder(tmp_path) -> None:
+@pytest.mark.alternates("bits")
+@pytest.mark.parametrize("bits", [4, 8])
+def test_torchao_tensors_of_a_folder(bits, tmp_path) -> None:
     model, _ = build("llama")
     model.config.use_cache = True
     model.generation_config.eos_token_id = None
     model.save_pretrained(tmp_path / "whole")
     int4 = IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=PerGroup(32))
-    for config, products in ((int4, 1), (Int8WeightOnlyConfig(), 2)):
-        quantized = AutoModelForCausalLM.from_pretrained(
-            tmp_path / "whole", quantization_config=TorchAoConfig(config), dtype=torch.float32
-        )
-        quantized.save_pretrained(tmp_path / "folder")
-        loaded = ortable.load_quantized_checkpoint(tmp_path / "folder")
-        assert distance(logits_of(loaded), logits_of(quantized)) < ROUNDING_ERROR
-        exported = ortable.export_language_model(loaded, tmp_path / "onnx")
-        assert torch.equal(exported.generate(IDS, max_new_tokens=8), greedy_tokens(quantized))
-        assert len(stored_codes(tmp_path / "onnx")) == products * 14
+    quantized = AutoModelForCausalLM.from_pretrained(
+        tmp_path / "whole",
+        quantization_config=TorchAoConfig(int4 if bits == 4 else Int8WeightOnlyConfig()),
+        dtype=torch.float32,
+    )
+    quantized.save_pretrained(tmp_path / "folder")
+    loaded = ortable.load_quantized_checkpoint(tmp_path / "folder")
+    assert distance(logits_of(loaded), logits_of(quantized)) < ROUNDING_ERROR
+    exported = ortable.export_language_model(loaded, tmp_path / "onnx")
+    assert torch.equal(exported.generate(IDS, max_new_tokens=8), greedy_tokens(quantized))
+    assert len(stored_codes(tmp_path / "onnx")) == 14 * bits // 4
 
 
-def test_other_forms_of_an_export(tmp_path) -> None:
-    model, _ = write_checkpoint(tmp_path, "gptq", 4, desc_act=True)
-    tokens = greedy_tokens(model)
-    for keywords in (
+@pytest.mark.alternates("keywords")
+@pytest.mark.parametrize(
+    "keywords",
+    [
         {"target": None},
         {"target": None, "target_opset": 21},
         {"loop": "greedy", "merged": False},
         {"weights": "int8"},
-    ):
-        exported = ortable.export_language_model(tmp_path, tmp_path / "onnx", **keywords)
-        assert torch.equal(exported.generate(IDS, max_new_tokens=8), tokens)
+        {"weights": "float16"},
+    ],
+    ids=str,
+)
+def test_other_forms_of_an_export(keywords, tmp_path) -> None:
+    model, _ = write_checkpoint(tmp_path, "gptq", 4, desc_act=True)
+    exported = ortable.export_language_model(tmp_path, tmp_path / "onnx", **keywords)
+    assert torch.equal(exported.generate(IDS, max_new_tokens=8), greedy_tokens(model))
 
 
 def test_a_layer_of_codes_in_torch_compile(tmp_path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ortable.errors import InputError
 from .gguf_checkpoints import write_gguf
 from .models import distance, operators
 
-pytest.importorskip("gguf", reason="gguf, the package that reads and writes GGUF, is not installed")
+pytestmark = pytest.mark.skipif(find_spec("gguf") is None, reason="gguf is not installed")
 
 ROUNDING_ERROR = 1e-5
 IDS = torch.arange(3, 9)[None]

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.lowerings.weight_codes import multiply_codes
+from ortable.lowerings.coded_linear import multiply_codes
 from ortable.prelude.metadata import dtype_or_none
 
 if TYPE_CHECKING:

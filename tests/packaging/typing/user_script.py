@@ -45,6 +45,7 @@ from ortable import (
     filter_decomposition_table,
     from_seed_style,
     get_decomposition_table,
+    load_quantized_checkpoint,
     load_specs,
     match_input_parameters,
     observe,
@@ -152,6 +153,7 @@ def export_chat_model(model: torch.nn.Module) -> None:
     assert_type(chat, OnnxLanguageModel)
     assert_type(OnnxLanguageModel.load("model").generate(torch.tensor([[1, 2]])), torch.Tensor)
     print(chat.folder, chat.files, chat.input_names)
+    export_language_model(load_quantized_checkpoint("model.gguf"), "model")
 
 
 def celu(graph: GraphBuilder, res: ResultSpec, x: str, alpha: float = 1.0) -> str:

@@ -61,10 +61,10 @@ def load_quantized_checkpoint(path: str | os.PathLike[str]) -> Any:
     if method == "torchao":
         return _load_torchao(location)
     if method not in READERS:
-        known = ", ".join((*READERS, "torchao"))
+        methods = ", ".join((*READERS, "torchao"))
         raise InputError(
             f"'{location}' has quant_method {method!r} in its quantization_config; known are "
-            f"{known}, and files .gguf. Load it with from_pretrained, and give the model"
+            f"{methods}, and files .gguf. Load it with from_pretrained, and give the model"
         )
     return _load_folder(location, method, settings)
 
@@ -185,7 +185,7 @@ def _build_model(
     Raises InputError if the model has other parameters.
     """
     ties = config.tie_word_embeddings
-    if _copy_tied_codes(skeleton, tensors):
+    if ties and _copy_tied_codes(skeleton, tensors):
         config.tie_word_embeddings = False
     layers, state, reasons = _split_parameters(skeleton, tensors)
     if reasons:
@@ -238,24 +238,25 @@ def _split_parameters(
     layers: dict[str, WeightCodes] = {}
     state: dict[str, torch.Tensor] = {}
     reasons: dict[str, str] = {}
+    unused_biases: set[str] = set()  # AutoGPTQ writes a bias of zeros for layers without one
     for name, value in tensors.items():
         if isinstance(value, torch.Tensor):
             state[name] = value
             continue
         layer = name.removesuffix(".weight")
+        module, bias = skeleton.get_submodule(layer), tensors.get(f"{layer}.bias")
+        if isinstance(bias, torch.Tensor) and getattr(module, "bias", None) is None:
+            unused_biases |= set() if bias.any() else {f"{layer}.bias"}
         try:
             weight = value.in_kernel_blocks()
-            _check_layer(skeleton.get_submodule(layer), weight)
+            _check_layer(module, weight)
         except UnsupportedCase as error:
-            reasons[name], state[name] = error.message, value.dequantize()
+            reasons[name], state[name] = error.message, value.dequantize_weight()
             continue
         layers[layer] = weight
-        state |= {f"{layer}.{part}": tensor for part, tensor in weight.parts().items()}
-    for layer in layers:  # AutoGPTQ writes a bias of zeros for layers without one
-        bias = state.get(f"{layer}.bias")
-        has_bias = getattr(skeleton.get_submodule(layer), "bias", None) is not None
-        if bias is not None and not has_bias and not bias.any():
-            del state[f"{layer}.bias"]
+        state |= {f"{layer}.{part}": tensor for part, tensor in weight.named_parts().items()}
+    for name in unused_biases & state.keys():
+        del state[name]
     return layers, state, reasons
 
 

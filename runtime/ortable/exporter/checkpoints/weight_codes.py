@@ -62,21 +62,21 @@ class WeightCodes:
         }
         return replace(self, **parts)
 
-    def dequantize(self) -> torch.Tensor:
+    def dequantize_weight(self) -> torch.Tensor:
         """Return the weight [N, K] in float32."""
         weight = dequantize_codes(self.codes, self.scales, self.zeros, self.bits)
         if self.shifts is not None:
             weight += self.shifts.repeat_interleave(weight.shape[1] // self.shifts.shape[1], 1)
         return weight if self.order is None else weight[:, self.order.argsort()]
 
-    def parts(self) -> dict[str, torch.Tensor]:
+    def named_parts(self) -> dict[str, torch.Tensor]:
         """Return the tensors by the names that they have in the layers of this file."""
         values = {name: getattr(self, name) for name in _PARTS}
         return {name: part.contiguous() for name, part in values.items() if part is not None}
 
     def map_parts(self, change: Callable[[torch.Tensor], torch.Tensor]) -> WeightCodes:
         """Return a copy whose tensors are the results of ``change``."""
-        changed: Any = {name: change(part) for name, part in self.parts().items()}
+        changed: Any = {name: change(part) for name, part in self.named_parts().items()}
         return replace(self, **changed)
 
 

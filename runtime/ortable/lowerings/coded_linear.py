@@ -48,18 +48,18 @@ def multiply_codes(
         high = (values >> 4, factors * np.float32(16), zero_points >> 4)
         low = (values & 15, factors, zero_points & 15)
         rows = [
-            op.MatMul(x, _dequantized(graph, f"{codes}_{name}", arrays, 4))
+            op.MatMul(x, _make_weight(graph, f"{codes}_{name}", arrays, 4))
             for name, arrays in (("high", high), ("low", low))
         ]
         return op.Add(*rows)
-    return op.MatMul(x, _dequantized(graph, codes, (values, factors, offsets), bits))
+    return op.MatMul(x, _make_weight(graph, codes, (values, factors, offsets), bits))
 
 
 def _unpack_nibbles(values: np.ndarray) -> np.ndarray:
     return np.stack((values & 15, values >> 4), -1).reshape(len(values), -1)
 
 
-def _dequantized(
+def _make_weight(
     graph: Graph, name: str, arrays: tuple[np.ndarray, np.ndarray, np.ndarray | None], bits: int
 ) -> Result:
     """Return a weight [K, N] as the transposed DequantizeLinear of codes [N, K].
