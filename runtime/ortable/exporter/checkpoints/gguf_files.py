@@ -167,7 +167,7 @@ def read_blocks(data: Array, type_name: str) -> WeightCodes | None:
 # -- blocks, as gguf.quants and ggml-quants.c have them
 
 
-def _half(blocks: Array, start: int) -> Array:
+def _read_half(blocks: Array, start: int) -> Array:
     """Return a float16 of each block as float32 [blocks, 1]."""
     return np.ascontiguousarray(blocks[:, start : start + 2]).view(np.float16).astype(np.float32)
 
@@ -180,19 +180,19 @@ def _bit_fields(data: Array, bits: int, width: int, count: int = 0) -> Array:
 
 
 def _read_q4_0(b: Array) -> _Blocks:
-    return _bit_fields(b[:, 2:], 4, 16), _half(b, 0), 4, 8, None
+    return _bit_fields(b[:, 2:], 4, 16), _read_half(b, 0), 4, 8, None
 
 
 def _read_q4_1(b: Array) -> _Blocks:
-    return _bit_fields(b[:, 4:], 4, 16), _half(b, 0), 4, 0, _half(b, 2)
+    return _bit_fields(b[:, 4:], 4, 16), _read_half(b, 0), 4, 0, _read_half(b, 2)
 
 
 def _read_q5_0(b: Array) -> _Blocks:
-    return _five_bits(b[:, 2:6], b[:, 6:]), _half(b, 0), 5, 16, None
+    return _five_bits(b[:, 2:6], b[:, 6:]), _read_half(b, 0), 5, 16, None
 
 
 def _read_q5_1(b: Array) -> _Blocks:
-    return _five_bits(b[:, 4:8], b[:, 8:]), _half(b, 0), 5, 0, _half(b, 2)
+    return _five_bits(b[:, 4:8], b[:, 8:]), _read_half(b, 0), 5, 0, _read_half(b, 2)
 
 
 def _five_bits(high: Array, low: Array) -> Array:
@@ -201,18 +201,18 @@ def _five_bits(high: Array, low: Array) -> Array:
 
 
 def _read_q8_0(b: Array) -> _Blocks:
-    return b[:, 2:] ^ np.uint8(128), _half(b, 0), 8, 128, None
+    return b[:, 2:] ^ np.uint8(128), _read_half(b, 0), 8, 128, None
 
 
 def _read_q2_k(b: Array) -> _Blocks:
-    scales = (_half(b, 80) * (b[:, :16] & 15)).astype(np.float32)
-    shifts = -(_half(b, 82) * (b[:, :16] >> 4)).astype(np.float32)
+    scales = (_read_half(b, 80) * (b[:, :16] & 15)).astype(np.float32)
+    shifts = -(_read_half(b, 82) * (b[:, :16] >> 4)).astype(np.float32)
     return _bit_fields(b[:, 16:80], 2, 32), scales, 2, 0, shifts
 
 
 def _read_q3_k(b: Array) -> _Blocks:
     low, high = _bit_fields(b[:, 96:104], 4, 8), _bit_fields(b[:, 104:108], 2, 4)
-    scales = _half(b, 108) * ((low | (high << 4)).astype(np.int8) - 32).astype(np.float32)
+    scales = _read_half(b, 108) * ((low | (high << 4)).astype(np.int8) - 32).astype(np.float32)
     codes = _bit_fields(b[:, 32:96], 2, 32) | (_bit_fields(b[:, :32], 1, 32) << 2)
     return codes, scales, 3, 4, None
 
@@ -222,7 +222,9 @@ def _scales_and_shifts(b: Array) -> tuple[Array, Array]:
     first, second, rest = b[:, 4:8], b[:, 8:12], b[:, 12:16]
     scales = np.concatenate([first & 63, (rest & 15) | ((first >> 6) << 4)], axis=1)
     minima = np.concatenate([second & 63, (rest >> 4) | ((second >> 6) << 4)], axis=1)
-    return _half(b, 0) * scales.astype(np.float32), -(_half(b, 2) * minima.astype(np.float32))
+    return _read_half(b, 0) * scales.astype(np.float32), -(
+        _read_half(b, 2) * minima.astype(np.float32)
+    )
 
 
 def _read_q4_k(b: Array) -> _Blocks:
@@ -237,7 +239,7 @@ def _read_q5_k(b: Array) -> _Blocks:
 
 
 def _read_q6_k(b: Array) -> _Blocks:
-    scales = _half(b, 208) * b[:, 192:208].view(np.int8).astype(np.float32)
+    scales = _read_half(b, 208) * b[:, 192:208].view(np.int8).astype(np.float32)
     codes = _bit_fields(b[:, :128], 4, 64) | (_bit_fields(b[:, 128:192], 2, 32) << 4)
     return codes, scales, 6, 32, None
 
