@@ -6,6 +6,7 @@ in llama.cpp, and torch.onnx's graph, with weights compressed by nncf, in OpenVI
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -38,7 +39,11 @@ class GenaiSteps:
         import onnxruntime_genai
 
         self.genai, self.lengths = onnxruntime_genai, lengths
-        self.model = onnxruntime_genai.Model(str(folder))
+        config = onnxruntime_genai.Config(str(folder))
+        # ONNX Runtime's default is a thread for each physical core, the others' is what we say
+        options = {"intra_op_num_threads": torch.get_num_threads()}
+        config.overlay(json.dumps({"model": {"decoder": {"session_options": options}}}))
+        self.model = onnxruntime_genai.Model(config)
         self.ids = lengths.make_ids().numpy().astype(np.int32)
         self.generator: Any = None
 

@@ -78,7 +78,7 @@ def export_step(model: Any, path: Path) -> None:
     shape = (2, config.num_key_value_heads, 5, config.head_dim)
     flat = tuple(torch.randn(shape) for _ in range(2 * config.num_hidden_layers))
     shapes = ({0: dynamic, 1: dynamic}, tuple({0: dynamic, 2: dynamic} for _ in flat))
-    torch.onnx.export(Flat(), (ids, *flat), path, dynamo=True, dynamic_shapes=shapes)
+    torch.onnx.export(Flat().eval(), (ids, *flat), path, dynamo=True, dynamic_shapes=shapes)
 
 
 class OpenVino:

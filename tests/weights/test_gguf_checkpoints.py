@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,6 @@ from ortable.errors import InputError
 
 from .gguf_checkpoints import write_gguf
 from .models import distance, operators
-
-pytestmark = pytest.mark.skipif(find_spec("gguf") is None, reason="gguf is not installed")
 
 ROUNDING_ERROR = 1e-5
 IDS = torch.arange(3, 9)[None]
