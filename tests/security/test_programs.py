@@ -18,7 +18,7 @@ from torch.export import Dim
 import ortable
 from ortable.errors import ExportError
 from ortable.exporter.capture.pt2 import load_program
-from ortable.exporter.capture.pt2_validation import is_arithmetic
+from ortable.exporter.capture.pt2_expressions import is_arithmetic
 
 
 class Linear(torch.nn.Module):

@@ -48,7 +48,7 @@ from .export_failures import (
     line_from_location,
 )
 from .guard_proofs import Range, assume_conditions, is_implied
-from .pt2_validation import is_arithmetic
+from .pt2_expressions import is_arithmetic
 
 # Sizes at which a guard is tried, in addition to sizes near the guard's numbers.
 _SIZES = (2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 64, 100)
