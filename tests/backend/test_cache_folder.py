@@ -102,7 +102,7 @@ def test_decisions_and_settings_go_like_conversions(tmp_path):
     folder = tmp_path / "c"
     compile_all(folder, [torch.exp])
     for suffix in (store.DECISION, store.SETTINGS):
-        store.write_atomically(folder / f"abc{suffix}", b"{}")
+        store.write_file(folder / f"abc{suffix}", b"{}")
         age(folder / f"abc{suffix}", 91)
     store._folder_sizes.clear()
     compile_all(folder, [torch.sin])

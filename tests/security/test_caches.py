@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import stat
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ import torch
 from onnx import ModelProto
 
 from ortable.backend import store as folders
+from ortable.backend import trusted_folder
 from ortable.backend.autotune.decisions import Decisions
 from ortable.backend.cache import codec
 from ortable.backend.cache.envelope import seal_bytes, unseal_bytes
@@ -187,11 +189,141 @@ def test_a_folder_of_another_user_is_not_read(
 def test_a_folder_that_is_made_is_read(tmp_path: Path) -> None:
     mask = os.umask(0)
     try:
-        folders.write_atomically(tmp_path / "new" / "x.ortable", b"x")
+        folders.write_file(tmp_path / "new" / "x.ortable", b"x")
     finally:
         os.umask(mask)
     assert folders.is_trusted_folder(tmp_path / "new")
     assert folders.is_trusted_folder(tmp_path / "absent")
+
+
+# -- files that other users put into a folder, and races with them
+
+
+def _link_out(path: Path) -> None:
+    path.symlink_to(path.parent.parent / "victim")
+
+
+def _link_back(path: Path) -> None:
+    path.rename(path.with_suffix(".moved"))
+    path.symlink_to(path.with_suffix(".moved"))
+
+
+def _truncate(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def _swap(path: Path) -> None:
+    path.write_bytes(path.with_name("b" * 64 + path.suffix).read_bytes())
+
+
+PREPARED_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a link to a sound entry": (_link_back, "symbolic links"),
+    "a world-writable entry": (lambda path: path.chmod(0o666), "it is world-writable"),
+    "a truncated entry": (_truncate, "checksum does not match"),
+    "the entry of another graph": (_swap, "it belongs to another graph"),
+    "a pipe": (lambda path: (path.unlink(), os.mkfifo(path)), "it is not a regular file"),
+    "a folder": (lambda path: (path.unlink(), path.mkdir()), "it is not a regular file"),
+}
+
+
+@pytest.mark.parametrize("name", PREPARED_FILES)
+def test_prepared_files(name: str, tmp_path: Path) -> None:
+    prepare, reason = PREPARED_FILES[name]
+    path = _write_entry(tmp_path, lambda header: None)
+    other = _write_entry(tmp_path, lambda header: header.update(key="b" * 64))
+    other.rename(path.with_name("b" * 64 + path.suffix))
+    _write_entry(tmp_path, lambda header: None)
+    prepare(path)
+    with pytest.warns(RuntimeWarning, match=f"is not used .*{reason}"):
+        assert conversions.load(str(tmp_path), KEY) is None
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o775])
+def test_a_file_of_another_user(mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may write a folder may put files there: nobody else, or its group."""
+    _write_entry(tmp_path, lambda header: None)
+    tmp_path.chmod(mode)
+    monkeypatch.setattr(trusted_folder, "_is_own", lambda state: stat.S_ISDIR(state.st_mode))
+    if mode == 0o775:
+        assert conversions.load(str(tmp_path), KEY) is not None
+        return
+    with pytest.warns(RuntimeWarning, match="another user has written it"):
+        assert conversions.load(str(tmp_path), KEY) is None
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["of one user", "of everybody"])
+def test_a_prepared_link_is_not_written_through(shared: bool, tmp_path: Path) -> None:
+    """A link at the name of an entry is replaced, or, where anybody may write, left alone."""
+    victim, folder = tmp_path / "victim", tmp_path / "cache"
+    victim.write_text("precious")
+    folder.mkdir()
+    _link_out(conversions.path(str(folder), KEY))
+    folder.chmod(0o1777 if shared else 0o755)
+    if shared:
+        with pytest.warns(RuntimeWarning, match="or written to it: it is world-writable"):
+            assert not conversions.save(str(folder), KEY, _make_graph())
+    else:
+        assert conversions.save(str(folder), KEY, _make_graph())
+        assert conversions.load(str(folder), KEY) is not None
+    assert victim.read_text() == "precious"
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_a_link_is_not_touched(tmp_path: Path) -> None:
+    victim, folder = tmp_path / "victim", tmp_path / "cache"
+    victim.write_text("precious")
+    os.utime(victim, (1, 1))
+    folder.mkdir()
+    _link_out(conversions.path(str(folder), KEY))
+    with pytest.warns(RuntimeWarning, match="is not used"):
+        assert conversions.load(str(folder), KEY) is None
+    assert victim.stat().st_mtime == 1
+
+
+def test_a_folder_that_is_exchanged_after_the_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files are opened in the folder that was checked, not in one of its name."""
+    folder, evil = tmp_path / "cache", tmp_path / "evil"
+    folder.mkdir()
+    evil.mkdir()
+    _write_entry(folder, lambda header: None)
+    conversions.path(str(evil), KEY).write_bytes(b"forged")
+    check = trusted_folder._is_own
+
+    def exchange(state: os.stat_result) -> bool:
+        if not (tmp_path / "old").exists():
+            folder.rename(tmp_path / "old")
+            evil.rename(folder)
+        return check(state)
+
+    content = conversions.path(str(folder), KEY).read_bytes()
+    monkeypatch.setattr(trusted_folder, "_is_own", exchange)
+    assert trusted_folder.read_file(conversions.path(str(folder), KEY)) == content
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/b", "a" * 64 + "/../x"])
+def test_names_with_a_folder(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is not the name of a file"):
+        conversions.load(str(tmp_path), name)
+    with pytest.raises(ValueError, match="is not the name of a file"):
+        conversions.save(str(tmp_path), name, _make_graph())
+
+
+def test_artifacts_of_a_folder_of_everybody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder of torch's artifacts, in the folder for temporary files, is checked, too."""
+    folder, artifacts = tmp_path / "cache", tmp_path / "artifacts"
+    folder.mkdir()
+    artifacts.mkdir()
+    _write_entry(artifacts, lambda header: None)
+    monkeypatch.setattr(folders, "loaded_cache_artifacts", lambda name: artifacts)
+    artifacts.chmod(0o777)
+    with pytest.warns(RuntimeWarning, match="it is world-writable"):
+        assert conversions.load(str(folder), KEY) is None
+    artifacts.chmod(0o755)
+    assert conversions.load(str(folder), KEY) is not None
 
 
 # -- settings and decisions

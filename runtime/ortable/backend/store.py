@@ -1,8 +1,8 @@
 """Key-value stores in memory and in files of a folder that processes share.
 
 Conversions, decisions of `autotune` and settings of `tune` each have a `Store`. Files are written
-atomically, and the user may remove files at any time. Limits of size and age apply to a folder: the
-least recently read files are removed.
+atomically (trusted_folder.py), and the user may remove files at any time. Limits of size and age
+apply to a folder: the least recently read files are removed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import platform
-import stat
 import threading
 import time
 import warnings
@@ -25,7 +24,15 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ortable.compat.torch import loaded_cache_artifacts, record_cache_artifact
-from ortable.ir.proto.atomic_files import TEMPORARY_PREFIX, write_file
+from ortable.ir.proto.atomic_files import TEMPORARY_PREFIX
+
+from .trusted_folder import (
+    UntrustedFolder,
+    is_trusted_folder,
+    read_file,
+    touch_file,
+    write_file,
+)
 
 T = TypeVar("T")
 CONVERSION, DECISION, SETTINGS = ".ortable", ".autotune", ".tuned.json"  # file suffixes
@@ -34,7 +41,6 @@ _ARTIFACT_PREFIX = "ortable-"  # marks our files among torch's cache artifacts
 _ABANDONED_SECONDS = 3600  # an unfinished file of this age was left by a process that has died
 _SCAN_SECONDS = 600  # time between scans for expired files, in a folder below its size limit
 
-_warned_folders: set[str] = set()  # folders with a warning already emitted
 _folder_sizes: dict[str, tuple[int, float]] = {}  # bytes in a folder, and the time of the count
 _stores: weakref.WeakSet[Store[Any]] = weakref.WeakSet()
 
@@ -121,7 +127,9 @@ class Store(Generic[T]):
         self._size -= self._values.pop(key, (None, 0))[1]
 
     def path(self, folder: str, name: str) -> Path:
-        """Return the path of the file of a name."""
+        """Return the path of the file of a name; raise ValueError for a name with a folder."""
+        if os.path.basename(name) != name:
+            raise ValueError(f"{name!r} is not the name of a file")
         return Path(folder) / f"{name}{self._suffix}"
 
     def load(self, folder: str | None, name: str, limits: Limits | None = None) -> T | None:
@@ -135,16 +143,16 @@ class Store(Generic[T]):
         path = self.path(folder, name)
         for source in self._candidate_files(path, name):
             try:
-                content = source.read_bytes()
+                content = read_file(source)
                 value = self._decode(name, content)
-            except (FileNotFoundError, NotADirectoryError):
+            except (FileNotFoundError, NotADirectoryError, UntrustedFolder):
                 continue
             except Exception as error:  # a damaged file can raise anything
                 reason = str(getattr(error, "message", error)) or type(error).__name__
                 _emit_warning(f"{source} is not used ({reason}): its value is {self._verb} again.")
                 value = None
             with contextlib.suppress(OSError):
-                os.utime(path) if source == path else source.unlink()  # for `_prune_folder`
+                touch_file(path) if source == path else source.unlink()  # for `_prune_folder`
             if value is not None:
                 self._record_artifact(name, content)
                 if source != path:
@@ -175,7 +183,9 @@ class Store(Generic[T]):
 
     def _write_file(self, path: Path, content: bytes, limits: Limits | None) -> bool:
         try:
-            write_atomically(path, content)
+            write_file(path, content)
+        except UntrustedFolder:
+            return False  # it has warned
         except OSError as error:
             _emit_warning(f"{path} cannot be written ({error}): it is {self._verb} again later.")
             return False
@@ -203,43 +213,6 @@ def _emit_warning(message: str) -> None:
     warnings.warn(f"ortable: {message}", RuntimeWarning, stacklevel=3)
 
 
-def is_trusted_folder(folder: Path) -> bool:
-    """Whether a folder belongs to this user or root and is not world-writable.
-
-    Otherwise warn, once per folder. Models in the folder are run, so whoever can write to it is
-    trusted like the author of the program.
-    """
-    owner = getattr(os, "getuid", None)
-    if owner is None:
-        return True  # Windows has no such owner or mode
-    try:
-        state = folder.stat()
-    except OSError:
-        return True  # the first write creates it
-    reason = None
-    if state.st_uid not in (owner(), 0):
-        reason = "it belongs to another user"
-    elif state.st_mode & stat.S_IWOTH:
-        reason = "it is world-writable"
-    if reason is not None and str(folder) not in _warned_folders:
-        _warned_folders.add(str(folder))
-        _emit_warning(
-            f"nothing is read from the folder {str(folder)!r}: {reason}. Set cache_dir to a folder "
-            "that only you can write to."
-        )
-    return reason is None
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file atomically, and create its folder.
-
-    Raises:
-        OSError: if the file cannot be written; no partial file remains.
-    """
-    path.parent.mkdir(0o755, parents=True, exist_ok=True)  # see `is_trusted_folder`
-    write_file(path, content)
-
-
 def enforce_limits(written_path: Path, size: int, limits: Limits) -> None:
     """Remove the files beyond the limits of a folder, after a file of `size` bytes was written.
 
@@ -264,7 +237,7 @@ def _prune_folder(written_path: Path, limits: Limits, now: float) -> int:
     with contextlib.suppress(OSError), os.scandir(written_path.parent) as entries:
         for entry in entries:
             with contextlib.suppress(OSError):
-                state = entry.stat()
+                state = entry.stat(follow_symlinks=False)
                 if entry.name.endswith(_SUFFIXES):
                     files.append((state.st_mtime, state.st_size, entry.path))
                 elif (

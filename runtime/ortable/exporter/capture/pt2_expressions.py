@@ -53,16 +53,20 @@ def is_arithmetic(text: str) -> bool:
 
 
 def _expression_nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of an expression except keys, ``['the input']``, of harmless characters."""
+    """Yield the nodes of an expression except keys, ``['the input']``, that torch can quote."""
     stack = [tree]
     while stack:
         node = stack.pop()
         yield node
-        key = node.slice if isinstance(node, ast.Subscript) else None
-        is_key = isinstance(key, ast.Constant) and isinstance(key.value, str)
-        if is_key and _UNSAFE_IN_KEY.search(key.value):
-            raise ValueError("a key that torch cannot quote")
-        stack += [child for child in ast.iter_child_nodes(node) if child is not key or not is_key]
+        stack += [child for child in ast.iter_child_nodes(node) if not _is_key(child, node)]
+
+
+def _is_key(node: ast.AST, parent: ast.AST) -> bool:
+    """Return whether a node is the text between the brackets of its parent."""
+    if not isinstance(parent, ast.Subscript) or node is not parent.slice:
+        return False
+    text = node.value if isinstance(node, ast.Constant) else None
+    return isinstance(text, str) and not _UNSAFE_IN_KEY.search(text)
 
 
 def _is_harmless(node: ast.AST) -> bool:

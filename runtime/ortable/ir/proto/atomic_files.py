@@ -44,7 +44,8 @@ def write_file(path: Path, content: bytes) -> None:
     path = Path(os.path.realpath(path))  # replaces the target of a symbolic link, not the link
     temporary = path.with_name(f"{TEMPORARY_PREFIX}{os.getpid()}-{secrets.token_hex(8)}")
     try:
-        temporary.write_bytes(content)
+        with temporary.open("xb") as stream:
+            stream.write(content)
         os.replace(temporary, path)
     except BaseException:
         _remove_files([temporary])
