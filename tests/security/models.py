@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -257,6 +259,38 @@ EXTERNAL: dict[str, Callable[[], ModelProto]] = {
     "offset of words": lambda: external("w.bin", "x"),
     "offset of 5000 digits": lambda: external("w.bin", "9" * 5000),
 }  # fmt: skip
+
+_CONSTANT = {"op_type": "Constant", "output": ["c"]}
+# Where else than in the weights of the graph a tensor may stand.
+EXTERNAL_PLACES: dict[str, Callable[[ModelProto], TensorProto]] = {
+    "constant": lambda model: model.graph.node.add(**_CONSTANT).attribute.add(name="value").t,
+    "sparse weight": lambda model: model.graph.sparse_initializer.add().values,
+    "sparse constant": lambda model: (
+        model.graph.node.add(**_CONSTANT).attribute.add(name="sparse_value").sparse_tensor.indices
+    ),
+    "subgraph": lambda model: model.graph.node[0].attribute.add(name="g").g.initializer.add(),
+    "sparse weight of a subgraph": lambda model: (
+        model.graph.node[0].attribute.add(name="g").graphs.add().sparse_initializer.add().values
+    ),
+    "function": lambda model: (
+        model.functions.add().node.add(**_CONSTANT).attribute.add(name="value").t
+    ),
+    "attribute of a function": lambda model: (
+        model.functions.add().attribute_proto.add(name="value").t
+    ),
+}
+
+
+def make_folder(path: Path) -> Path:
+    """Create a folder for a model, with a secret beside it and links to the secret."""
+    (path / "secret.bin").write_bytes(b"\0" * 16)
+    folder = path / "model"
+    folder.mkdir()
+    (folder / "w.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    (folder / "link.bin").symlink_to(path / "secret.bin")
+    (folder / "loop.bin").symlink_to(folder / "loop.bin")
+    os.mkfifo(folder / "pipe")
+    return folder
 
 
 def damaged(seed: int, original: bytes) -> ModelProto | None:

@@ -130,8 +130,13 @@ def test_forged_entries(name: str, tmp_path: Path) -> None:
         assert conversions.load(str(tmp_path), KEY) is None
 
 
-def test_an_entry_reads_no_other_file(tmp_path: Path) -> None:
-    _write_entry(tmp_path, lambda header: None, models.external("../secret"))
+@pytest.mark.parametrize("place", ["weight", *models.EXTERNAL_PLACES])
+def test_an_entry_reads_no_other_file(place: str, tmp_path: Path) -> None:
+    model = models.external("../secret")
+    if place != "weight":
+        tensor = model.graph.initializer.pop()
+        models.EXTERNAL_PLACES[place](model).CopyFrom(tensor)
+    _write_entry(tmp_path, lambda header: None, model)
     with pytest.warns(RuntimeWarning, match="its model reads other files"):
         assert conversions.load(str(tmp_path), KEY) is None
 

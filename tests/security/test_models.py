@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import ModelProto
 
@@ -153,23 +154,9 @@ def test_damaged_bytes() -> None:
 # -- files
 
 
-def _make_folder(path: Path) -> Path:
-    """Create a folder for a model, with a secret beside it and links to the secret."""
-    (path / "secret.bin").write_bytes(b"\0" * 16)
-    folder = path / "model"
-    folder.mkdir()
-    (folder / "w.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
-    (folder / "link.bin").symlink_to(path / "secret.bin")
-    (folder / "loop.bin").symlink_to(folder / "loop.bin")
-    import os
-
-    os.mkfifo(folder / "pipe")
-    return folder
-
-
 @pytest.mark.parametrize("name", models.EXTERNAL)
 def test_external_data(name: str, tmp_path: Path) -> None:
-    folder = _make_folder(tmp_path)
+    folder = models.make_folder(tmp_path)
     (folder / "m.onnx").write_bytes(models.EXTERNAL[name]().SerializeToString())
     with pytest.raises(BuilderError, match="'w'"):
         LargeModel.load(folder / "m.onnx")
@@ -179,7 +166,7 @@ def test_external_data(name: str, tmp_path: Path) -> None:
 
 def test_external_data_that_overlaps_is_read(tmp_path: Path) -> None:
     """Tensors over the same bytes are views of the file, which is mapped read-only."""
-    folder = _make_folder(tmp_path)
+    folder = models.make_folder(tmp_path)
     model = models.external("w.bin")
     twin = model.graph.initializer.add()
     twin.CopyFrom(model.graph.initializer[0])
@@ -196,11 +183,13 @@ def test_onnxruntime_stays_in_the_folder(name: str, tmp_path: Path) -> None:
     """ortable.profile and language models leave reading external data to ONNX Runtime."""
     from ortable.errors import ProviderError
 
-    folder = _make_folder(tmp_path)
+    folder = models.make_folder(tmp_path)
     (folder / "m.onnx").write_bytes(models.EXTERNAL[name]().SerializeToString())
     feeds = {"x": np.zeros(4, np.float32)}
     with pytest.raises((ProviderError, InputError)):
         ortable.profile(str(folder / "m.onnx"), feeds)
+    with pytest.raises(onnx.checker.ValidationError):  # reads models for `first_difference`
+        onnx.load(folder / "m.onnx")
 
 
 @pytest.mark.parametrize("ending", [".onnx", ".json", ".textproto", ".onnxtxt", ""])

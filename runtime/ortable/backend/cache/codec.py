@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import torch
-from onnx import ModelProto, TensorProto
+from onnx import AttributeProto, ModelProto, TensorProto
 
 from ortable.backend.roles import (
     Check,
@@ -128,20 +128,28 @@ def decode_with_model(fields: Mapping[str, Any], content: Any, **others: Any) ->
 
 def _is_self_contained(model: ModelProto) -> bool:
     """Whether no tensor of the model is in another file."""
-    tensors: list[TensorProto] = list(model.graph.initializer)
-    tensors += [
-        part
-        for sparse in model.graph.sparse_initializer
-        for part in (sparse.values, sparse.indices)
+    graphs, tensors, sparse_tensors = [model.graph], [], []
+    attributes = [a for function in model.functions for a in function.attribute_proto]
+    attributes += [
+        a for function in model.functions for node in function.node for a in node.attribute
     ]
-    stack = [*model.graph.node, *(node for function in model.functions for node in function.node)]
-    while stack:
-        for attribute in stack.pop().attribute:
+    while graphs or attributes:
+        if graphs:
+            graph = graphs.pop()
+            tensors += graph.initializer
+            sparse_tensors += graph.sparse_initializer
+            attributes += [a for node in graph.node for a in node.attribute]
+        for attribute in attributes:
             tensors += [attribute.t, *attribute.tensors]
-            for subgraph in (attribute.g, *attribute.graphs):
-                tensors += subgraph.initializer
-                stack += subgraph.node
+            sparse_tensors += [attribute.sparse_tensor, *attribute.sparse_tensors]
+            graphs += [attribute.g, *attribute.graphs] if _has_graph(attribute) else []
+        attributes = []
+    tensors += [part for sparse in sparse_tensors for part in (sparse.values, sparse.indices)]
     return all(tensor.data_location != TensorProto.EXTERNAL for tensor in tensors)
+
+
+def _has_graph(attribute: AttributeProto) -> bool:
+    return attribute.HasField("g") or len(attribute.graphs) > 0
 
 
 def encode_value(value: Any) -> Any:

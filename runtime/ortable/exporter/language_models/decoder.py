@@ -24,7 +24,7 @@ LOGITS_TO_KEEP = "logits_to_keep"  # argument of forward: how many of the last t
 # Attributes of transformers' configurations that hold the maximal text length.
 CONTEXT_LENGTH_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 # Architectures whose `generate` recomputes the cache where LongRoPE changes its frequencies.
-_RECOMPUTING_MODELS = frozenset(("phi3", "phimoe"))
+_RECOMPUTING_MODELS = ("phi3", "phimoe")
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,8 @@ def cache_recompute_length(config: Mapping[str, Any]) -> int | None:
     recompute it.
     """
     rope = config.get("rope_parameters") or {}
-    if config.get("model_type") not in _RECOMPUTING_MODELS or rope.get("rope_type") != "longrope":
+    rope_type = rope.get("rope_type") if isinstance(rope, Mapping) else None
+    if rope_type != "longrope" or config.get("model_type") not in _RECOMPUTING_MODELS:
         return None
     length = config.get("original_max_position_embeddings")
     return length if isinstance(length, int) else None

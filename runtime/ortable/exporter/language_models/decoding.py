@@ -5,7 +5,8 @@ Called by runner.py, loop.py and model_folder.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,10 +77,11 @@ def make_decoding(settings: Mapping[str, Any], sample: bool = False) -> Decoding
             "and the search here does not: set it to None, or choose tokens from the logits "
             "yourself"
         )
+    _check_tokens({kind: settings.get(f"{kind}_token_id") for kind in ("bos", "eos", "pad")})
     tokens = special_tokens(settings)
     eos = tokens["eos"]
     supported = {
-        name: convert(settings[name])
+        name: _convert_number(name, settings[name], convert)
         for name, convert in (_SUPPORTED_FOR_SAMPLING if sample else _SUPPORTED).items()
         if settings.get(name) is not None
     }
@@ -90,6 +92,31 @@ def make_decoding(settings: Mapping[str, Any], sample: bool = False) -> Decoding
         tokens["pad"] or 0,
         **supported,
     )
+
+
+def _convert_number(name: str, value: Any, convert: Callable[[Any], Any]) -> Any:
+    """Convert a setting, which may come from a file of anybody; raise OptionError."""
+    try:
+        return convert(value)
+    except (TypeError, ValueError, OverflowError):
+        raise OptionError(f"generation_config has {name}={value!r:.60}: not a number") from None
+
+
+def _check_tokens(tokens: Mapping[str, Any]) -> None:
+    """Raise OptionError unless each token is None, an int64, or, for the end, several of them."""
+    for kind, value in tokens.items():
+        is_list = (
+            kind == "eos" and isinstance(value, Iterable) and not isinstance(value, str | dict)
+        )
+        if not all(item is None or _is_token(item) for item in (value if is_list else [value])):
+            raise OptionError(f"generation_config has {kind}_token_id={value!r:.60}: not a token")
+
+
+def _is_token(value: Any) -> bool:
+    try:
+        return abs(operator.index(value)) < 1 << 63
+    except (TypeError, ValueError, RuntimeError):  # a tensor of several values raises these
+        return False
 
 
 def special_tokens(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -177,8 +177,8 @@ def make_generator(
     from transformers import AutoConfig, GenerationConfig
 
     try:
-        config = AutoConfig.from_pretrained(folder)
-    except (OSError, ValueError, KeyError) as error:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # the class that the file names may raise any error
         raise InputError(f"'{folder}' has no config.json of transformers: {error}") from error
     generator = _generator_class(config.model_type)(config, sessions, device).eval()
     # The graphs have one kind of cache and the result is tokens. A configuration that says that it

@@ -14,7 +14,7 @@ import torch
 
 from ortable.compat.onnxruntime import tensor_over
 from ortable.compat.providers import CPU, check_providers, provider_names
-from ortable.errors import InputError, OptionError
+from ortable.errors import InputError, OptionError, OrtableError
 from ortable.exporter.reporting.sessions import array_of, make_session, ort_value
 from ortable.ir.schemas import TENSOR_TYPES
 
@@ -86,7 +86,15 @@ class OnnxLanguageModel:
 
     @cached_property
     def _step_sessions(self) -> list[Any]:
-        return [make_session(self.folder / name, self.providers) for name in self.files]
+        return [self._make_session(self.folder / name) for name in self.files]
+
+    def _make_session(self, path: Path) -> Any:
+        try:
+            return make_session(path, self.providers)
+        except OrtableError:
+            raise
+        except Exception as error:  # of classes without a narrower base
+            raise InputError(f"ONNX Runtime cannot read '{path}': {error}") from error
 
     @cached_property
     def _sequence_generator(self) -> Any:
