@@ -40,6 +40,7 @@ LARGEST_REQUEST, LARGEST_BATCH = 8, 32  # rows
 MAX_DELAY = 0.002  # seconds that a request waits for others to join its batch
 WAITING = 256  # pending requests; more get status 503, because they would time out
 LARGEST_BODY = 1 << 16  # bytes
+BODY_SECONDS = 10.0  # that a client may take to send a body, which a connection waits for
 
 Engine = Callable[[np.ndarray], np.ndarray]
 
@@ -225,7 +226,15 @@ def _reject_number(name: str) -> float:
 
 
 async def read_body(receive: Callable[[], Awaitable[Any]]) -> bytes:
-    """Read a whole body, or raise `Refused` if it is too long."""
+    """Read a whole body, or raise `Refused` if it is too long or takes too long."""
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await _read_parts(receive)
+    except TimeoutError:
+        raise Refused(408, f"the body takes more than {BODY_SECONDS} seconds") from None
+
+
+async def _read_parts(receive: Callable[[], Awaitable[Any]]) -> bytes:
     body, has_more = b"", True
     while has_more:
         message = await receive()
@@ -322,7 +331,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     application = {"exported": exported, "compiled": compiled}[options.engine]()
-    config = uvicorn.Config(application, options.host, options.port, log_level="warning")
+    config = uvicorn.Config(
+        application,
+        options.host,
+        options.port,
+        log_level="warning",
+        limit_concurrency=4 * WAITING,  # connections; more get status 503
+    )
     socket = config.bind_socket()
     print(f"http://{options.host}:{socket.getsockname()[1]}", flush=True)
     uvicorn.Server(config).run(sockets=[socket])

@@ -214,6 +214,20 @@ def test_a_body_without_end_is_not_read_to_its_end() -> None:
     assert status == 413 and len(parts) > 900
 
 
+def test_a_body_that_never_comes(monkeypatch: Any) -> None:
+    """A client that sends a part and waits occupies a connection for a limited time."""
+    monkeypatch.setattr(app, "BODY_SECONDS", 0.05)
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(0 if parts else 60)
+        return parts.pop()
+
+    parts = [make_part(b"{", True)]
+    with pytest.raises(app.Refused, match="takes more than 0.05 seconds") as caught:
+        asyncio.run(app.read_body(receive))
+    assert caught.value.status == 408
+
+
 def test_an_engine_that_cannot_start() -> None:
     async def run() -> list[dict[str, str]]:
         messages: list[dict[str, str]] = []
