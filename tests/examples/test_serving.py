@@ -196,6 +196,14 @@ def make_part(body: bytes, more: bool = False) -> dict[str, Any]:
     return {"type": "http.request", "body": body, "more_body": more}
 
 
+MALFORMED = [(body, status) for *request, body, status in clients.BAD if request[0] == "POST"]
+
+
+@pytest.mark.parametrize(("body", "status"), MALFORMED, ids=range(len(MALFORMED)))
+def test_malformed_requests(body: bytes, status: int) -> None:
+    assert call_application([make_part(body)])[0] == status
+
+
 def test_a_body_in_parts() -> None:
     body = json.dumps({"features": make_rows(1, 2).tolist()}).encode()
     status, answer = call_application(
@@ -223,7 +231,7 @@ def test_a_body_that_never_comes(monkeypatch: Any) -> None:
         return parts.pop()
 
     parts = [make_part(b"{", True)]
-    with pytest.raises(app.Refused, match="takes more than 0.05 seconds") as caught:
+    with pytest.raises(app.Refused, match=r"takes more than 0\.05 seconds") as caught:
         asyncio.run(app.read_body(receive))
     assert caught.value.status == 408
 

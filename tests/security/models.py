@@ -9,7 +9,15 @@ from pathlib import Path
 
 import numpy as np
 from google.protobuf.message import DecodeError
-from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    ModelProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+    numpy_helper,
+)
 from onnx import helper as h
 
 FLOAT = TensorProto.FLOAT
@@ -105,6 +113,40 @@ def recursive() -> ModelProto:
     body = [h.make_node("F", ["a"], ["b"], domain="f")]
     definition = h.make_function("f", "F", ["a"], ["b"], body, opsets)
     return model([node("F", ["x"], domain="f")], functions=[definition])
+
+
+def recursive_in_branch() -> ModelProto:
+    """Return a model of two functions, of which each calls the other in the branches of an If."""
+    opsets = [h.make_opsetid("", 18), h.make_opsetid("f", 1)]
+    definitions = []
+    for name, called in (("F", "G"), ("G", "F")):
+        call = h.make_node(called, ["a"], ["q"], domain="f")
+        branch = h.make_graph([call], "g", [], [h.make_tensor_value_info("q", FLOAT, None)])
+        choice = h.make_node("If", ["a"], ["b"], then_branch=branch, else_branch=branch)
+        definitions.append(h.make_function("f", name, ["a"], ["b"], [choice], opsets))
+    return model([node("F", ["x"], domain="f")], functions=definitions)
+
+
+def sparse(dims: list[int], index: int, as_constant: bool = False) -> ModelProto:
+    """Return a model that adds a sparse tensor with one value."""
+    values = TensorProto(name="w", data_type=FLOAT, dims=[1], float_data=[1.0])
+    indices = TensorProto(data_type=TensorProto.INT64, dims=[1], int64_data=[index])
+    tensor = SparseTensorProto(values=values, indices=indices, dims=dims)
+    if as_constant:
+        return model([node("Constant", [], sparse_value=tensor)])
+    proto = model([node("Add", ["x", "w"])])
+    proto.graph.sparse_initializer.append(tensor)
+    return proto
+
+
+def with_nested_type(levels: int) -> ModelProto:
+    proto = model([node("Relu", ["x"])])
+    value_type = proto.graph.input[0].type
+    value_type.Clear()
+    for _ in range(levels):
+        value_type = value_type.sequence_type.elem_type
+    value_type.tensor_type.elem_type = FLOAT
+    return proto
 
 
 def concat_chain(times: int) -> ModelProto:
@@ -234,6 +276,16 @@ HOSTILE: dict[str, Callable[[], ModelProto]] = {
     "25 levels": lambda: deep(25),
     "10000 levels": lambda: deep(10000),
     "a function that calls itself": recursive,
+    "functions that call each other in branches": recursive_in_branch,
+    "sparse sizes without data": lambda: sparse([_BIG], 0),
+    "sparse sizes that wrap to 0": lambda: sparse([1 << 32] * 2, 0),
+    "sparse index behind the end": lambda: sparse([4], 99),
+    "sparse index below 0": lambda: sparse([4], -5),
+    "sparse constant without data": lambda: sparse([_BIG], 0, as_constant=True),
+    "a type of 5000 levels": lambda: with_nested_type(5000),
+    "giant product": lambda: of_constants(
+        "Mul", np.ones((1 << 20, 1), np.float32), np.ones((1, 1 << 20), np.float32)
+    ),
     "functions of 2**40 nodes": lambda: functions(40),
     "names that are not UTF-8": non_utf8_names,
     "names of scripts": scripted,

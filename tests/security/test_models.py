@@ -232,3 +232,13 @@ def test_dot_text_quotes_names(tmp_path: Path) -> None:
     text = _to_dot(model).decode()
     outside = re.sub(r'"(?:[^"\\]|\\.)*"', "", re.sub(r"<<.*?>>", "", text, flags=re.DOTALL))
     assert "evil" not in outside
+
+
+def test_pages_of_a_profile_quote_names(tmp_path: Path) -> None:
+    model = models.scripted()
+    del model.graph.node[0].attribute[:]  # ONNX Runtime refuses attributes that Relu has not
+    profile = ortable.profile(model, {f"x{models.SCRIPT}": np.zeros(2, np.float32)})
+    profile.save_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "alert(1)" in page  # a name, as text
+    assert "<script>alert(1)" not in page and "<img src=x" not in page
