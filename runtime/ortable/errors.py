@@ -6,6 +6,7 @@ catch either.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Self
 
@@ -37,7 +38,14 @@ __all__ = [
 MAX_LINES = 15
 # BuilderError prints a graph of fewer lines in full under its message.
 MAX_GRAPH_LINES = 60
+# control characters, which terminals interpret, except tab and newline
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _GRAPH = "\n--DEBUG--"  # the start of the graph text in the message of a builder
+
+
+def escape_control_characters(text: str) -> str:
+    """Write the control characters of a text, which names in files may have, as escapes."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 class OrtableError(Exception):

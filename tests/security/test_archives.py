@@ -18,6 +18,7 @@ import torch
 from torch.export import Dim
 
 import ortable
+from ortable.cli.main import main
 from ortable.errors import ExportError
 from ortable.exporter.capture.pt2 import load_program
 from ortable.exporter.capture.pt2_expressions import is_arithmetic
@@ -265,6 +266,18 @@ def test_names_of_parts(part: str, parts: Parts, tmp_path: Path) -> None:
             archive.writestr(name, content)
     with pytest.raises(ExportError, match=r"the same name|no part of a saved program"):
         load_program(path)
+
+
+def test_errors_hold_nothing_that_a_terminal_obeys(
+    parts: Parts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "evil.pt2"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in {**parts, "x\x1b[2J": b"x"}.items():
+            archive.writestr(f"m/{name}", content)
+    assert main(["export", str(path), "-o", str(tmp_path / "m.onnx")]) == 2
+    text = capsys.readouterr().err
+    assert "m/x\\x1b[2J holds more than" in text and "\x1b" not in text
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
-import subprocess
-import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 
 from tests.rotation import ROOT
-from tests.support import sbom
 
 PAGE = (ROOT / "docs/security.md").read_text(encoding="utf-8")
 LINES = [
@@ -60,16 +55,3 @@ def test_releases_have_checksums_and_an_sbom() -> None:
     for requirement in project["dependencies"]:
         name = re.match(r"[\w-]+", requirement)
         assert name and f"| {name[0].lower()} |" in dependencies
-
-
-@pytest.mark.slow  # installs the tool at its first run
-def test_the_sbom_has_the_packages(tmp_path: Path) -> None:
-    sbom.write_sbom(Path(sys.executable), "1.2.3", tmp_path / "x.cdx.json")
-    content = json.loads((tmp_path / "x.cdx.json").read_text(encoding="utf-8"))
-    assert content["bomFormat"] == "CycloneDX"
-    root = content["metadata"]["component"]
-    assert (root["name"], root["version"]) == ("ortable", "1.2.3")
-    names = {component["name"] for component in content["components"]}
-    assert {"torch", "onnx", "onnxruntime", "numpy"} <= names
-    with pytest.raises(subprocess.CalledProcessError):
-        sbom.write_sbom(tmp_path / "missing", "1.2.3", tmp_path / "y.cdx.json")

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ortable.errors import OrtableError
+from ortable.errors import OrtableError, escape_control_characters
 
 from .arguments import Parser, check_existing
 from .compile import add_compile_commands, add_debug, add_profile
@@ -139,7 +139,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (Exception, SystemExit) as error:
         if args.debug:
             raise
-        print(format_error(error, args.command, getattr(args, "verbose", 0)), file=sys.stderr)
+        text = format_error(error, args.command, getattr(args, "verbose", 0))
+        print(escape_control_characters(text), file=sys.stderr)
         if isinstance(error, OSError):
             _drop_output()  # else Python flushes stdout at exit and fails again
         return exit_status(error)

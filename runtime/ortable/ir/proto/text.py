@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -26,7 +25,7 @@ from onnx import (
 )
 
 from ortable import dtypes
-from ortable.errors import BuilderError
+from ortable.errors import BuilderError, escape_control_characters
 from ortable.ir.initializers import proto_to_numpy
 
 from .model_validation import check_readable, load_model, parse_model
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
 
 _DOC_LENGTH = 55  # characters of a shortened doc string
 _MAX_VALUES = 10  # shortened text omits the values of larger tensors
-# control characters, which terminals interpret, except tab and newline
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def pretty_onnx(
@@ -72,7 +69,7 @@ def pretty_onnx(
         onx = onx.proto
     if isinstance(onx, ModelProto | GraphProto | FunctionProto | NodeProto):
         check_readable(onx)
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", _text_of(writer, onx))
+    return escape_control_characters(_text_of(writer, onx))
 
 
 def _text_of(writer: _TextWriter, onx: Any) -> str:
