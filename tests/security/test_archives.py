@@ -22,6 +22,7 @@ from ortable.cli.main import main
 from ortable.errors import ExportError
 from ortable.exporter.capture.pt2 import load_program
 from ortable.exporter.capture.pt2_expressions import is_arithmetic
+from ortable.exporter.capture.pt2_validation import check_archive
 
 from .test_programs import EvilPickle, Linear
 
@@ -266,6 +267,16 @@ def test_names_of_parts(part: str, parts: Parts, tmp_path: Path) -> None:
             archive.writestr(name, content)
     with pytest.raises(ExportError, match=r"the same name|no part of a saved program"):
         load_program(path)
+
+
+def test_many_parts(parts: Parts, tmp_path: Path) -> None:
+    """Names of parts are looked at once."""
+    path = tmp_path / "evil.pt2"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in (*(f"extra/{index}" for index in range(20_000)), "x"):
+            archive.writestr(f"m/{name}", b"x")
+    with zipfile.ZipFile(path) as archive, pytest.raises(ExportError, match="m/x holds more"):
+        check_archive(archive, path, [])
 
 
 def test_errors_hold_nothing_that_a_terminal_obeys(

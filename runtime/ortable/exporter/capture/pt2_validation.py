@@ -79,7 +79,7 @@ def check_archive(archive: zipfile.ZipFile, path: object, classes: list[Any]) ->
     Every part is text that torch does not run, or a program, or raw data of a tensor, or a pickle
     that uses only ``classes`` and the classes that `torch.load` allows.
     """
-    parts = {_part_name(info.filename, archive, path): info for info in archive.infolist()}
+    parts = dict(_named_parts(archive, path))
     programs, configs, rest = {}, {}, {}
     for name, info in parts.items():
         if name.startswith("data/aotinductor/"):
@@ -116,17 +116,22 @@ def check_archive(archive: zipfile.ZipFile, path: object, classes: list[Any]) ->
             _check_pickle(archive.read(info), info.filename, path, classes)
 
 
-def _part_name(filename: str, archive: zipfile.ZipFile, path: object) -> str:
-    """Return the name of a part without the folder that all parts of a .pt2 archive are in."""
-    names = archive.namelist()
-    if _OLD_PROGRAM in names:
-        is_data = filename.startswith("serialized_") and "/" not in filename
-        is_extra = re.fullmatch(r"extra_files/(?!archive_version)[^/]+", filename)
-        if is_data or is_extra or filename == "version":
-            return filename
-    elif filename.startswith(root := names[0].partition("/")[0] + "/"):
-        return filename.removeprefix(root)
-    raise _make_rejection(path, f"{filename[:80]!r} is no part of a saved program")
+def _named_parts(archive: zipfile.ZipFile, path: object) -> Iterator[tuple[str, zipfile.ZipInfo]]:
+    """Yield the names of parts, without the folder that all parts of a .pt2 archive are in."""
+    infos = archive.infolist()
+    is_old = any(info.filename == _OLD_PROGRAM for info in infos)
+    root = infos[0].filename.partition("/")[0] + "/" if infos else "/"
+    for info in infos:
+        name = info.filename
+        if is_old:
+            is_data = name.startswith("serialized_") and "/" not in name
+            is_extra = re.fullmatch(r"extra_files/(?!archive_version)[^/]+", name)
+            is_part = is_data or is_extra or name == "version"
+        else:
+            is_part = name.startswith(root)
+        if not is_part:
+            raise _make_rejection(path, f"{name[:80]!r} is no part of a saved program")
+        yield name if is_old else name.removeprefix(root), info
 
 
 def _read_json(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: object) -> Any:
