@@ -213,9 +213,7 @@ def test_what_cannot_be_checked_is_refused(exporter: Exporter, tmp_path: Path) -
         with pytest.raises(OptionError, match=message):
             runner.generate(prompt, **settings)
     # an assistant proposes one token after another, so the last logits are enough
-    assert torch.equal(
-        exported.generate(PROMPT, assistant_model=last), exported.generate(PROMPT)
-    )
+    assert torch.equal(exported.generate(PROMPT, assistant_model=last), exported.generate(PROMPT))
 
 
 def test_a_cache_that_dropped_keys_is_not_cut_back() -> None:

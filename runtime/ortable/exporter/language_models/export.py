@@ -22,6 +22,13 @@ from ortable.ir.proto.large_model import save_with_shared_data
 from ortable.passes.weight_quantization import WeightOptions, parse_weights
 
 from ..to_onnx import export
+from .adapted_decoder import (
+    adapt_decoder,
+    adapter_arguments,
+    adapter_inputs,
+    make_adapter_inputs_optional,
+)
+from .adapters import Adapter, read_adapters, write_adapter
 from .decoder import Decoder, make_decoder
 from .encoder_decoder import (
     check_encoder_decoder_options,
@@ -62,6 +69,7 @@ def export_language_model(
     weights: Weights | None = None,
     calibration: Sequence[torch.Tensor] | None = None,
     cache: Cache | None = None,
+    adapters: Mapping[str, Adapter] | None = None,
     logits: Literal["last", "all"] = "last",
     tokenizer: Any = None,
     genai: bool | None = None,
@@ -104,6 +112,11 @@ def export_language_model(
         cache: None or "keep" keeps keys and values in the model's dtype, which is exact; "int8", a
             dict or CacheOptions quantizes them to 8 bits, a quarter of the size of float32, with
             scales that are measured once. The cache inputs and outputs are then int8.
+        adapters: LoRA adapters by name: folders of PEFT's ``save_pretrained``, or pairs of the
+            contents of adapter_config.json and adapter_model.safetensors (two dicts). The layers of
+            any of them get two inputs, A and B, and each adapter becomes ``<name>.onnx_adapter``.
+            Without an adapter the graph computes ``model``, the base model. It is for causal models
+            without ``loop``.
         logits: "last" returns the logits of the last token, (batch, 1, vocabulary), which spares
             most of a prompt's largest product; "all", and models whose ``forward`` does not take
             ``logits_to_keep`` or have an encoder, those of every token.
@@ -123,7 +136,7 @@ def export_language_model(
 
     Raises:
         InputError: ``model`` is not a model that generates text, is in training mode or has no
-            weights.
+            weights; or an adapter is not one of PEFT, or has other layers.
         ExportError: the cache of the model is not keys and values of each layer, its layers have
             different sizes (an error unless ``genai=False``), a model with an encoder has a
             ``generate`` of its own, torch cannot export the model, or the folder is not writable.
@@ -138,6 +151,9 @@ def export_language_model(
         raise OptionError(
             "calibration needs merged=True without loop: each graph would get codes of its own"
         )
+    if adapters and loop is not None:
+        raise OptionError("adapters need a step for each token: leave out loop")
+    adapter_weights = read_adapters(adapters)
     cache_options = checked_cache(cache)
     keywords: dict[str, Any] = {  # of `export`
         "target": target,
@@ -151,6 +167,7 @@ def export_language_model(
         causal_options = {
             f"loop={loop!r}": loop,
             "cache": cache_options,
+            "adapters": adapters or None,
             "context_length": context_length,
             "calibration": calibration,
         }
@@ -161,9 +178,13 @@ def export_language_model(
         return OnnxLanguageModel.load(path)
     keywords["rewrites"] = ["default", "ort_cached_attention"] if target else "default"
     decoder = make_decoder(model, logits == "last")
+    if adapter_weights:
+        decoder = adapt_decoder(decoder, adapter_weights)
+        keywords["weights"] = _nest_weight_options(keywords["weights"])
     if cache_options is not None:
-        decoder = quantize_cache(decoder, cache_options)
-        keywords["weights"] = _nest_weight_options(weight_options)
+        arguments = [adapter_arguments(decoder, layers) for layers in adapter_weights.values()]
+        decoder = quantize_cache(decoder, cache_options, arguments)
+        keywords["weights"] = _nest_weight_options(keywords["weights"])
     if calibration is not None:
         keywords["calibration"] = _calibration_calls(decoder, calibration)
     sample = loop == "sample"
@@ -184,8 +205,12 @@ def export_language_model(
         if loop is not None and decoding is not None:
             loop_keywords = {**keywords, "weights": _nest_weight_options(keywords["weights"])}
             models[SEARCHES[loop]] = export_search_loop(decoder, decoding, sample, loop_keywords)
+        for model_of_step in models.values():
+            inputs = make_adapter_inputs_optional(model_of_step.proto.graph, decoder)
         save_with_shared_data(models, folder)
         _write_settings(decoder.model, tokenizer, folder)
+        for name, layers in adapter_weights.items():
+            write_adapter(folder, name, layers, inputs)
     return OnnxLanguageModel.load(path)
 
 
@@ -255,7 +280,7 @@ def _export_step(decoder: Decoder, with_past: bool, **keywords: Any) -> LargeMod
         decoder.model,
         kwargs=decoder.example_call(with_past),
         dynamic_shapes=decoder.dynamic_shapes(with_past),
-        input_names=[*decoder.text_inputs(), *past],
+        input_names=[*decoder.text_inputs(), *past, *adapter_inputs(decoder)],
         output_names=["logits", *decoder.cache_names("present")],
         **keywords,
     ).model

@@ -31,6 +31,7 @@ SEARCHES = {"greedy": "greedy_search.onnx", "sample": "sampled_search.onnx"}
 PROMPT_MODEL, PAST_MODEL = "decoder_model.onnx", "decoder_with_past_model.onnx"
 ENCODER_MODEL = "encoder_model.onnx"
 GENAI = "genai_config.json"
+ADAPTER_SUFFIX = ".onnx_adapter"
 _MODELS = (MODEL, ENCODER_MODEL, PROMPT_MODEL, PAST_MODEL, *SEARCHES.values())
 _EXTERNAL_THRESHOLD = 1024  # weights of at least this many bytes are in the data file
 # Files of an earlier export, which are deleted even if the new export does not write them.
@@ -89,7 +90,8 @@ def _preserve_user_files(target: Path, staging: Path) -> None:
     """Link files of ``target`` into ``staging``, except generated and newly written ones."""
     for path in target.iterdir():
         new_path = staging / path.name
-        if path.name in _GENERATED_FILES or new_path.exists():
+        is_generated = path.name in _GENERATED_FILES or path.suffix == ADAPTER_SUFFIX
+        if is_generated or new_path.exists():
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.copytree(path, new_path, symlinks=True, copy_function=_link_file)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +17,15 @@ from ortable.compat.providers import CPU, check_providers, provider_names
 from ortable.errors import InputError, OptionError
 from ortable.exporter.reporting.sessions import make_session
 
+from .adapters import (
+    Adapter,
+    AdapterInput,
+    LoadedAdapter,
+    load_adapter,
+    read_adapter,
+    session_inputs,
+    write_adapter,
+)
 from .decoder import cache_recompute_length, max_text_length
 from .decoding import Decoding, make_decoding
 from .encoder_decoder_runner import generate_sequences, make_generator
@@ -113,11 +122,45 @@ class OnnxLanguageModel:
         device = "cuda" if name == "CUDAExecutionProvider" else "cpu"
         return StepRunner(tuple(self._step_sessions), device)
 
+    @cached_property
+    def _adapter_inputs(self) -> dict[str, AdapterInput]:
+        return session_inputs(self._step_sessions[-1])
+
+    @cached_property
+    def _loaded_adapters(self) -> dict[str, LoadedAdapter]:
+        return {}
+
+    def _select_adapter(self, name: str | None) -> StepRunner:
+        """Return the runner of the model with an adapter, whose file is read at first use."""
+        if name is None:
+            return self._runner
+        if name not in self._loaded_adapters:
+            loaded = load_adapter(self.folder, name, self._adapter_inputs)
+            self._loaded_adapters[name] = loaded
+        return replace(self._runner, adapter=self._loaded_adapters[name].inputs)
+
+    def add_adapter(self, name: str, adapter: Adapter) -> None:
+        """Add a LoRA adapter to the folder, as ``<name>.onnx_adapter``.
+
+        Args:
+            name: the name for ``generate(adapter=...)``; an adapter of this name is replaced.
+            adapter: as in ``export_language_model``. The graph must have inputs for its layers: an
+                adapter with these layers was given at the export.
+
+        Raises:
+            InputError: the adapter is not one of PEFT, or does not fit the inputs of the graph.
+            OptionError: the name cannot be that of a file.
+        """
+        write_adapter(self.folder, name, read_adapter(name, adapter), self._adapter_inputs)
+        self._loaded_adapters.pop(name, None)
+
     def step(
         self,
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor,
         cache: Mapping[str, Any] | None = None,
+        *,
+        adapter: str | None = None,
     ) -> tuple[torch.Tensor, dict[str, Any]]:
         """Return the logits of new tokens, and the updated cache.
 
@@ -126,6 +169,7 @@ class OnnxLanguageModel:
             attention_mask: int64 (batch, past + sequence), 0 for padding.
             cache: the cache that the previous step returned, OrtValues by layer and kind ("0.key");
                 None for the prompt.
+            adapter: the name of an adapter in the folder; None for the model without one.
 
         Returns:
             The logits, (batch, 1, vocabulary) of the last token, or (batch, sequence, vocabulary)
@@ -136,18 +180,19 @@ class OnnxLanguageModel:
                 f"step is for causal models; '{self.folder}' has an encoder and a decoder: call "
                 "generate"
             )
+        runner = self._select_adapter(adapter)
         batch, count = input_ids.shape
         if cache is None or count == 1 or batch == 1:
-            return self._runner.run_step(input_ids, attention_mask, cache)
+            return runner.run_step(input_ids, attention_mask, cache)
         # ONNX Runtime's attention takes several tokens of several texts only without a past
         logits: list[torch.Tensor] = []
         new_cache = dict(cache)
         for last in range(count):
             mask = attention_mask[:, : attention_mask.shape[1] - count + last + 1]
             token = input_ids[:, last : last + 1]
-            token_logits, new_cache = self._runner.run_step(token, mask, new_cache)
+            token_logits, new_cache = runner.run_step(token, mask, new_cache)
             logits.append(token_logits)
-        is_all = self._runner.returns_all_logits
+        is_all = runner.returns_all_logits
         return (torch.cat(logits, dim=1) if is_all else logits[-1]), new_cache
 
     def generate(
@@ -161,6 +206,7 @@ class OnnxLanguageModel:
         prompt_lookup_num_tokens: int | None = None,
         assistant_model: OnnxLanguageModel | None = None,
         streamer: Any = None,
+        adapter: str | None = None,
         **settings: Any,
     ) -> torch.Tensor:
         """Return the prompts followed by the most likely tokens, int64 (batch, length).
@@ -189,6 +235,8 @@ class OnnxLanguageModel:
             assistant_model: a smaller model of the same vocabulary that guesses tokens.
             streamer: a streamer of transformers: ``put`` gets the prompts and then each new token,
                 ``end`` is called at the end.
+            adapter: the name of an adapter in the folder, which changes the model for this call;
+                None for the model without one. It is for causal models.
             settings: for a causal model ``max_matching_ngram_size``, 2 by default, for prompt
                 lookup; ``num_assistant_tokens`` and ``assistant_confidence_threshold``, 20 and 0.4,
                 for an assistant. For an encoder and a decoder, other settings of transformers'
@@ -198,8 +246,8 @@ class OnnxLanguageModel:
             The texts.
 
         Raises:
-            InputError: the prompts are not integers (batch, sequence), or the mask has another
-                shape.
+            InputError: the prompts are not integers (batch, sequence), the mask has another
+                shape, or the folder does not have the adapter.
             OptionError: ``max_new_tokens`` is not a number of tokens, a setting is unknown,
                 ``generation_config.json`` of a causal model has an unsupported setting (beams,
                 forced or forbidden tokens), or guesses cannot be checked: there are several texts,
@@ -214,6 +262,8 @@ class OnnxLanguageModel:
         }
         overrides = {name: value for name, value in optional.items() if value is not None}
         if self._sequence_generator is not None:
+            if adapter is not None:
+                raise OptionError("adapter is for causal models; this one has an encoder")
             rest = {"assistant_model": assistant_model, "streamer": streamer}
             if max_new_tokens is not None:
                 rest["max_new_tokens"] = count
@@ -236,15 +286,15 @@ class OnnxLanguageModel:
         if assistant_model is not None or speculation.prompt_lookup_num_tokens is not None:
             self._check_speculation(len(texts), assistant_model, speculation)
             drafter = _make_drafter(assistant_model, speculation, decoding, places)
-        cache = self._make_text_cache(len(texts), places)
+        cache = self._make_text_cache(len(texts), places, adapter)
         return search_greedily(cache, texts, mask, decoding, count, drafter, streamer)
 
-    def _make_text_cache(self, batch: int, places: int) -> TextCache:
+    def _make_text_cache(self, batch: int, places: int, adapter: str | None = None) -> TextCache:
         recompute_length = cache_recompute_length(self._read_json("config.json"))
-        return TextCache(self._runner, batch, places, recompute_length)
+        return TextCache(self._select_adapter(adapter), batch, places, recompute_length)
 
     def _check_speculation(self, batch: int, assistant: Any, options: SpeculationOptions) -> None:
-        """Raise OptionError if this model cannot check guesses or the assistant is of another kind."""
+        """Raise OptionError if there are several texts, too few logits or another vocabulary."""
         if batch != 1:
             raise OptionError(
                 f"assistant_model and prompt_lookup_num_tokens are for one text, not for {batch}"

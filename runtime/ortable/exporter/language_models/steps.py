@@ -6,7 +6,7 @@ Called by runner.py; search.py generates text with it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -28,11 +28,12 @@ class StepRunner:
     """Runs the session of a step.
 
     ``sessions`` are that of the prompt and that of later tokens, or one for both. ``device`` is
-    that of the cache.
+    that of the cache, and ``adapter`` are inputs that replace their defaults, OrtValues by name.
     """
 
     sessions: tuple[Any, ...]
     device: str
+    adapter: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def has_shared_cache(self) -> bool:
@@ -75,6 +76,8 @@ class StepRunner:
                 bound = past[name.removeprefix(_PAST)]
             else:
                 bound = ort_value(array_of(feeds[name]))
+            binding.bind_ortvalue_input(name, bound)
+        for name, bound in self.adapter.items():
             binding.bind_ortvalue_input(name, bound)
         names = [value.name for value in session.get_outputs()]
         for name in names:
