@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import json
-from collections.abc import Mapping
+import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import onnxruntime
 import peft
 import pytest
 import torch
+from onnx import numpy_helper
 from safetensors.torch import load_file, save_file
 
 import ortable
@@ -96,24 +102,33 @@ def export(name: str, folder: Path, **options: Any) -> tuple[Any, dict[str | Non
     return exported, {None: build(name), **models}
 
 
+Exporter = Callable[[str], tuple[Any, dict[str | None, Any]]]
+
+
+@pytest.fixture(scope="module")
+def exporter(tmp_path_factory: pytest.TempPathFactory) -> Exporter:
+    """Return a function that exports a model once."""
+    return functools.cache(lambda name: export(name, tmp_path_factory.mktemp(name)))
+
+
 @pytest.mark.alternates("name")
 @pytest.mark.parametrize("name", LORA)
-def test_two_adapters_in_turn_are_those_of_peft(name: str, tmp_path: Path) -> None:
-    exported, expected = export(name, tmp_path)
+def test_two_adapters_in_turn_are_those_of_peft(name: str, exporter: Exporter) -> None:
+    exported, expected = exporter(name)
     assert_same(exported, expected)
     files = {path.name for path in exported.folder.iterdir()}
     assert {"poet.onnx_adapter", "coder.onnx_adapter"} < files
     # merged into the weights, and guessed tokens
-    merged = expected["poet"].merge_and_unload()
+    merged = copy.deepcopy(expected["poet"]).merge_and_unload()
     tokens = exported.generate(
         TEXTS[:1], max_new_tokens=NEW_TOKENS, adapter="poet", prompt_lookup_num_tokens=3
     )
     assert torch.equal(tokens, generate(merged))
 
 
-def test_sessions_of_onnxruntime_take_the_files(tmp_path: Path) -> None:
+def test_sessions_of_onnxruntime_take_the_files(exporter: Exporter) -> None:
     """Adapters by RunOptions, inputs by hand, and defaults that add nothing."""
-    exported, expected = export("llama", tmp_path)
+    exported, expected = exporter("llama")
     session = onnxruntime.InferenceSession(exported.folder / "model.onnx")
     feeds = {
         "input_ids": TEXTS.numpy(),
@@ -201,8 +216,10 @@ def test_models_of_float16_have_adapters_of_float32(tmp_path: Path) -> None:
     assert {value.dtype for value in exported._adapter_inputs.values()} == {torch.float32}
 
 
-def test_adapters_are_added_later_and_replaced(tmp_path: Path) -> None:
-    exported, expected = export("llama", tmp_path)
+def test_adapters_are_added_later_and_replaced(exporter: Exporter, tmp_path: Path) -> None:
+    original, expected = exporter("llama")
+    folder = shutil.copytree(original.folder, tmp_path / "lm")
+    exported = ortable.OnnxLanguageModel.load(folder)
     settings = {"target_modules": ["q_proj", "down_proj"], "r": 5}
     model = adapt(build("llama"), settings, tmp_path / "later")
     tensors = load_file(tmp_path / "later" / "adapter_model.safetensors")
@@ -303,3 +320,26 @@ def test_safetensors_and_settings_of_peft_are_read(tmp_path: Path) -> None:
     (weights,) = read_adapter("one", folder).values()
     assert torch.equal(weights.a, torch.ones(32, 2))
     assert torch.equal(weights.b, torch.full((2, 32), 2.5))
+
+
+def test_passes_leave_inputs_that_have_defaults(exporter: Exporter) -> None:
+    """An optimizer of the file folds no default, also where it is not empty."""
+    exported, _ = exporter("llama")
+    model = onnx.load(exported.folder / "model.onnx")
+    for tensor in model.graph.initializer:
+        if tensor.name.endswith((".lora_A", ".lora_B")):
+            shape = [size or 2 for size in tensor.dims]
+            values = numpy_helper.from_array(np.ones(shape, np.float32), tensor.name)
+            tensor.CopyFrom(values)
+    builder = ortable.GraphBuilder(model)
+    builder.optimize()
+    optimized = builder.to_onnx()
+    names = {tensor.name for tensor in optimized.graph.initializer}
+    assert {name for name in exported._adapter_inputs if name in names} == set(
+        exported._adapter_inputs
+    )
+    assert [value.name for value in optimized.graph.input] == [
+        value.name for value in model.graph.input
+    ]
+    read = [name for node in optimized.graph.node for name in node.input]
+    assert set(exported._adapter_inputs) < set(read)

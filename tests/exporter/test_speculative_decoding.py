@@ -111,10 +111,10 @@ def test_an_assistant_that_is_right_makes_few_steps(exporter: Exporter, steps: l
     )
     assert torch.equal(tokens, generate(model))
     assert recorder.calls == [PROMPT.tolist(), *tokens[0, PROMPT.shape[1] :, None].tolist(), "end"]
-    lengths = [length for runner, length in steps if runner is exported._runner]
+    lengths = [length for runner, length in steps if runner is exported._step_runner]
     assert lengths == [PROMPT.shape[1] + 5, 6, 6, 6]
     # the prompt, then the tokens of the text that the assistant did not guess itself
-    lengths = [length for runner, length in steps if runner is assistant._runner]
+    lengths = [length for runner, length in steps if runner is assistant._step_runner]
     assert lengths == [PROMPT.shape[1], 1, 1, 1, 1, *[2, 1, 1, 1, 1] * 3]
 
 
@@ -189,7 +189,9 @@ def test_the_longest_ngram_and_its_first_occurrence_count(
     text: list[int], settings: tuple[int, int], expected: list[int]
 ) -> None:
     tokens = torch.tensor([text])
-    assert PromptLookup(*settings).draft(tokens, torch.ones_like(tokens), 8).tolist() == [expected]
+    assert PromptLookup(*settings).draft_tokens(tokens, torch.ones_like(tokens), 8).tolist() == [
+        expected
+    ]
 
 
 def test_what_cannot_be_checked_is_refused(exporter: Exporter, tmp_path: Path) -> None:
@@ -221,4 +223,4 @@ def test_a_cache_that_dropped_keys_is_not_cut_back() -> None:
     cache = TextCache(runner, 1, 9)
     cache.length, cache.values = 9, {"0.key": SimpleNamespace(shape=lambda: [1, 2, 4, 8])}
     with pytest.raises(OptionError, match=r"layer 0\.key of the cache has 4 tokens of a text of 9"):
-        cache.truncate(7)
+        cache.truncate_texts(7)

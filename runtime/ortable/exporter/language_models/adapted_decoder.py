@@ -166,20 +166,26 @@ def adapter_arguments(decoder: Decoder, weights: Mapping[str, LoraWeights]) -> l
     return [value.to(decoder.model.device) for pair in pairs for value in (pair.a, pair.b)]
 
 
-def adapter_inputs(decoder: Decoder) -> list[str]:
+def adapter_input_names(decoder: Decoder) -> list[str]:
     """Return the names of the inputs for adapters, in the order of the arguments."""
     return [input_name(layer.name, kind) for layer in decoder.adapted_layers for kind in "AB"]
 
 
-def make_adapter_inputs_optional(graph: GraphProto, decoder: Decoder) -> dict[str, AdapterInput]:
-    """Add defaults of rank 0 to the inputs of adapters, which add zero, and return the inputs."""
-    types = {value.name: value.type.tensor_type.elem_type for value in graph.input}
-    inputs = {}
-    for layer in decoder.adapted_layers:
-        for kind, shape in (("A", (layer.in_features, 0)), ("B", (0, layer.out_features))):
-            name = input_name(layer.name, kind)
-            tensor = TensorProto(name=name, dims=shape, data_type=types[name], raw_data=b"")
-            graph.initializer.append(tensor)
-            free_shape = tuple(size or "rank" for size in shape)
-            inputs[name] = AdapterInput(dtypes.to_torch(types[name]), free_shape)
-    return inputs
+def make_adapter_inputs_optional(graph: GraphProto, decoder: Decoder) -> None:
+    """Add defaults of rank 0 to the inputs of adapters, which add zero."""
+    for name, value in adapter_inputs(graph, decoder).items():
+        sizes = [size if isinstance(size, int) else 0 for size in value.shape]
+        dtype = dtypes.from_torch(value.dtype)
+        graph.initializer.append(TensorProto(name=name, dims=sizes, data_type=dtype, raw_data=b""))
+
+
+def adapter_inputs(graph: GraphProto, decoder: Decoder) -> dict[str, AdapterInput]:
+    """Return the inputs for adapters of the graph of a step, by name."""
+    types = {value.name: value.type.tensor_type for value in graph.input}
+    return {
+        name: AdapterInput(
+            dtypes.to_torch(types[name].elem_type),
+            tuple(size.dim_param or size.dim_value for size in types[name].shape.dim),
+        )
+        for name in adapter_input_names(decoder)
+    }

@@ -169,13 +169,13 @@ def _make_weights(
             f"{words}: lora_A is floats (rank, in) and lora_B (out, rank), not {down.dtype} "
             f"{tuple(down.shape)} and {up.dtype} {tuple(up.shape)}"
         )
-    factor = _scaling(words, module, config, down.shape[0])
+    factor = _compute_scaling(words, module, config, down.shape[0])
     return LoraWeights(
         down.to(torch.float32).T.contiguous(), (up.to(torch.float32).T * factor).contiguous()
     )
 
 
-def _scaling(words: str, module: str, config: Mapping[str, Any], rank: int) -> float:
+def _compute_scaling(words: str, module: str, config: Mapping[str, Any], rank: int) -> float:
     """Return alpha / rank, or alpha / sqrt(rank), with the alpha of the module's pattern."""
     alpha = config.get("lora_alpha")
     for pattern, value in (config.get("alpha_pattern") or {}).items():
@@ -195,6 +195,16 @@ def _scaling(words: str, module: str, config: Mapping[str, Any], rank: int) -> f
 def adapter_path(folder: Path, name: str) -> Path:
     """Return the file of an adapter."""
     return folder / f"{name}{ADAPTER_SUFFIX}"
+
+
+def write_adapters(
+    folder: Path,
+    adapters: Mapping[str, Mapping[str, LoraWeights]],
+    inputs: Mapping[str, AdapterInput],
+) -> None:
+    """Write a file for each adapter."""
+    for name, weights in adapters.items():
+        write_adapter(folder, name, weights, inputs)
 
 
 def write_adapter(

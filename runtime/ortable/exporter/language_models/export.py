@@ -25,10 +25,11 @@ from ..to_onnx import export
 from .adapted_decoder import (
     adapt_decoder,
     adapter_arguments,
+    adapter_input_names,
     adapter_inputs,
     make_adapter_inputs_optional,
 )
-from .adapters import Adapter, read_adapters, write_adapter
+from .adapters import Adapter, LoraWeights, read_adapters, write_adapters
 from .decoder import Decoder, make_decoder
 from .encoder_decoder import (
     check_encoder_decoder_options,
@@ -48,7 +49,7 @@ from .model_folder import (
     replace_folder,
     write_json,
 )
-from .quantized_kv_cache import Cache, checked_cache, quantize_cache
+from .quantized_kv_cache import Cache, CacheOptions, checked_cache, quantize_cache
 from .runner import OnnxLanguageModel
 from .shared_cache import share_cache
 
@@ -143,7 +144,7 @@ def export_language_model(
         OptionError: an option has an invalid value, or ``loop`` does not support a setting of
             generation_config.
     """
-    _check_options(merged, loop, genai, context_length, logits)
+    _check_options(merged, loop, genai, context_length, logits, adapters)
     weight_options: Any = None if weights in _UNQUANTIZED else parse_weights(weights)
     if loop is not None and weight_options is not None and weight_options.is_half:
         raise OptionError("loop needs weights without float16: loops stay in float32")
@@ -151,8 +152,6 @@ def export_language_model(
         raise OptionError(
             "calibration needs merged=True without loop: each graph would get codes of its own"
         )
-    if adapters and loop is not None:
-        raise OptionError("adapters need a step for each token: leave out loop")
     adapter_weights = read_adapters(adapters)
     cache_options = checked_cache(cache)
     keywords: dict[str, Any] = {  # of `export`
@@ -178,12 +177,8 @@ def export_language_model(
         return OnnxLanguageModel.load(path)
     keywords["rewrites"] = ["default", "ort_cached_attention"] if target else "default"
     decoder = make_decoder(model, logits == "last")
-    if adapter_weights:
-        decoder = adapt_decoder(decoder, adapter_weights)
-        keywords["weights"] = _nest_weight_options(keywords["weights"])
-    if cache_options is not None:
-        arguments = [adapter_arguments(decoder, layers) for layers in adapter_weights.values()]
-        decoder = quantize_cache(decoder, cache_options, arguments)
+    decoder = _wrap_model(decoder, adapter_weights, cache_options)
+    for _ in range(bool(adapter_weights) + (cache_options is not None)):
         keywords["weights"] = _nest_weight_options(keywords["weights"])
     if calibration is not None:
         keywords["calibration"] = _calibration_calls(decoder, calibration)
@@ -205,13 +200,24 @@ def export_language_model(
         if loop is not None and decoding is not None:
             loop_keywords = {**keywords, "weights": _nest_weight_options(keywords["weights"])}
             models[SEARCHES[loop]] = export_search_loop(decoder, decoding, sample, loop_keywords)
-        for model_of_step in models.values():
-            inputs = make_adapter_inputs_optional(model_of_step.proto.graph, decoder)
         save_with_shared_data(models, folder)
         _write_settings(decoder.model, tokenizer, folder)
-        for name, layers in adapter_weights.items():
-            write_adapter(folder, name, layers, inputs)
+        write_adapters(folder, adapter_weights, adapter_inputs(step.proto.graph, decoder))
     return OnnxLanguageModel.load(path)
+
+
+def _wrap_model(
+    decoder: Decoder,
+    adapters: Mapping[str, Mapping[str, LoraWeights]],
+    cache_options: CacheOptions | None,
+) -> Decoder:
+    """Return the decoder with inputs for the adapters, if any, and with a quantized cache."""
+    if adapters:
+        decoder = adapt_decoder(decoder, adapters)
+    if cache_options is None:
+        return decoder
+    arguments = [adapter_arguments(decoder, layers) for layers in adapters.values()]
+    return quantize_cache(decoder, cache_options, arguments)
 
 
 def _write_encoder_decoder(
@@ -242,12 +248,16 @@ def _calibration_calls(decoder: Decoder, texts: Any) -> list[dict[str, Any]]:
     return [decoder.prompt_call(text) for text in texts]
 
 
-def _check_options(merged: Any, loop: Any, genai: Any, length: Any, logits: Any) -> None:
+def _check_options(
+    merged: Any, loop: Any, genai: Any, length: Any, logits: Any, adapters: Any
+) -> None:
     for name, value in (("merged", merged), ("genai", True if genai is None else genai)):
         if not isinstance(value, bool):
             raise OptionError(f"{name} is True or False, not {value!r:.80}")
     if loop is not None and loop not in tuple(SEARCHES):
         raise OptionError(f"loop is None or one of {tuple(SEARCHES)}, not {loop!r:.80}")
+    if adapters and loop is not None:
+        raise OptionError("adapters need a step for each token: leave out loop")
     if logits not in ("last", "all"):
         raise OptionError(f"logits is 'last' or 'all', not {logits!r:.80}")
     if length is not None and (type(length) is not int or length < 1):
@@ -280,11 +290,13 @@ def _export_step(decoder: Decoder, with_past: bool, **keywords: Any) -> LargeMod
         decoder.model,
         kwargs=decoder.example_call(with_past),
         dynamic_shapes=decoder.dynamic_shapes(with_past),
-        input_names=[*decoder.text_inputs(), *past, *adapter_inputs(decoder)],
+        input_names=[*decoder.text_inputs(), *past, *adapter_input_names(decoder)],
         output_names=["logits", *decoder.cache_names("present")],
         **keywords,
     ).model
-    return externalize_weights(model)
+    large_model = externalize_weights(model)
+    make_adapter_inputs_optional(large_model.proto.graph, decoder)
+    return large_model
 
 
 def _write_settings(model: Any, tokenizer: Any, folder: Path) -> None:

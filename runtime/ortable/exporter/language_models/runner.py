@@ -29,8 +29,8 @@ from .adapters import (
 from .decoder import cache_recompute_length, max_text_length
 from .decoding import Decoding, make_decoding
 from .encoder_decoder_runner import generate_sequences, make_generator
+from .greedy_search import search_greedily
 from .model_folder import ENCODER_MODEL, MODEL, PAST_MODEL, PROMPT_MODEL
-from .search import search_greedily
 from .speculation import SETTINGS as SPECULATION_SETTINGS
 from .speculation import Assistant, Drafter, PromptLookup, SpeculationOptions, parse_speculation
 from .steps import StepRunner, TextCache
@@ -103,7 +103,7 @@ class OnnxLanguageModel:
         if self.files[0] != ENCODER_MODEL:
             return None
         settings = self._generation_settings
-        return make_generator(self.folder, self._step_sessions, settings, self._runner.device)
+        return make_generator(self.folder, self._step_sessions, settings, self._step_runner.device)
 
     @cached_property
     def _generation_settings(self) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class OnnxLanguageModel:
             raise InputError(f"'{path}' is not a JSON file of settings: {error}") from None
 
     @cached_property
-    def _runner(self) -> StepRunner:
+    def _step_runner(self) -> StepRunner:
         name = provider_names(self.providers[:1])[0]
         device = "cuda" if name == "CUDAExecutionProvider" else "cpu"
         return StepRunner(tuple(self._step_sessions), device)
@@ -133,11 +133,11 @@ class OnnxLanguageModel:
     def _select_adapter(self, name: str | None) -> StepRunner:
         """Return the runner of the model with an adapter, whose file is read at first use."""
         if name is None:
-            return self._runner
+            return self._step_runner
         if name not in self._loaded_adapters:
             loaded = load_adapter(self.folder, name, self._adapter_inputs)
             self._loaded_adapters[name] = loaded
-        return replace(self._runner, adapter=self._loaded_adapters[name].inputs)
+        return replace(self._step_runner, adapter=self._loaded_adapters[name].inputs)
 
     def add_adapter(self, name: str, adapter: Adapter) -> None:
         """Add a LoRA adapter to the folder, as ``<name>.onnx_adapter``.
@@ -151,8 +151,9 @@ class OnnxLanguageModel:
             InputError: the adapter is not one of PEFT, or does not fit the inputs of the graph.
             OptionError: the name cannot be that of a file.
         """
-        write_adapter(self.folder, name, read_adapter(name, adapter), self._adapter_inputs)
-        self._loaded_adapters.pop(name, None)
+        weights = read_adapter(name, adapter)
+        self._loaded_adapters.pop(name, None)  # it maps the file that is replaced
+        write_adapter(self.folder, name, weights, self._adapter_inputs)
 
     def step(
         self,
@@ -299,7 +300,7 @@ class OnnxLanguageModel:
             raise OptionError(
                 f"assistant_model and prompt_lookup_num_tokens are for one text, not for {batch}"
             )
-        if not self._runner.returns_all_logits:
+        if not self._step_runner.returns_all_logits:
             raise OptionError(
                 "assistant_model and prompt_lookup_num_tokens need the logits of every token, and "
                 f"'{self.folder}' has those of the last one: export it with logits='all'"
@@ -313,7 +314,7 @@ class OnnxLanguageModel:
                 "assistant_model is an OnnxLanguageModel without an encoder, not "
                 f"{assistant if isinstance(assistant, OnnxLanguageModel) else type(assistant)!r}"
             )
-        sizes = [model._runner.vocabulary for model in (self, assistant)]
+        sizes = [model._step_runner.vocabulary_size for model in (self, assistant)]
         if sizes[0] != sizes[1]:
             raise OptionError(
                 f"assistant_model has a vocabulary of {sizes[1]} tokens, and the model one of "

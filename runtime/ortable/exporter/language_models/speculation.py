@@ -1,6 +1,6 @@
 """Guess the next tokens of a text, which a language model then checks in one step.
 
-Called by runner.py; search.py checks the guesses.
+Called by runner.py; greedy_search.py checks the guesses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .steps import TextCache
 class Drafter(Protocol):
     """Guesses tokens; a wrong guess costs time and changes no result."""
 
-    def draft(self, text: torch.Tensor, mask: torch.Tensor, limit: int) -> torch.Tensor:
+    def draft_tokens(self, text: torch.Tensor, mask: torch.Tensor, limit: int) -> torch.Tensor:
         """Return the tokens that may follow a text, int64 (1, count) with at most ``limit``.
 
         Args:
@@ -72,7 +72,7 @@ class PromptLookup:
     count: int
     ngram_size: int
 
-    def draft(self, text: torch.Tensor, mask: torch.Tensor, limit: int) -> torch.Tensor:
+    def draft_tokens(self, text: torch.Tensor, mask: torch.Tensor, limit: int) -> torch.Tensor:
         """Return tokens of the text, or none if its last token is new."""
         length = text.shape[1]
         for size in range(min(self.ngram_size, length - 1), 0, -1):
@@ -93,13 +93,13 @@ class Assistant:
         self.cache, self.decoding, self.options = cache, decoding, options
         self.max_length = max_length
 
-    def draft(self, text: torch.Tensor, mask: torch.Tensor, limit: int) -> torch.Tensor:
+    def draft_tokens(self, text: torch.Tensor, mask: torch.Tensor, limit: int) -> torch.Tensor:
         """Return the tokens, the last of which may be less likely than the threshold."""
         length = text.shape[1]
         count = min(limit, self.options.num_assistant_tokens, self.max_length - length)
         for _ in range(count):
-            self.cache.truncate(text.shape[1] - 1)
-            logits = self.cache.extend(text, mask)
+            self.cache.truncate_texts(text.shape[1] - 1)
+            logits = self.cache.append_tokens(text, mask)
             scores = compute_scores(self.decoding, logits[:, -1], text, mask)
             probability, token = scores.softmax(-1).max(-1, keepdim=True)
             text = torch.cat([text, token], dim=1)

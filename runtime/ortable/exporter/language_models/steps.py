@@ -1,6 +1,6 @@
 """Run the graph of a decoding step in ONNX Runtime, with a cache that stays on its device.
 
-Called by runner.py; search.py generates text with it.
+Called by runner.py; greedy_search.py generates text with it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class StepRunner:
         return self.sessions[-1].get_outputs()[0].shape[1] != 1
 
     @property
-    def vocabulary(self) -> int | str:
+    def vocabulary_size(self) -> int | str:
         """The number of logits of a token."""
         size: int | str = self.sessions[-1].get_outputs()[0].shape[2]
         return size
@@ -124,18 +124,18 @@ class TextCache:
         if runner.has_shared_cache:
             self.values = runner.make_cache(batch, places)
 
-    def extend(self, texts: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    def append_tokens(self, texts: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Append the tokens of the texts that are not in the cache, and return their logits."""
         length = texts.shape[1]
         if self.recompute_length is not None and self.length <= self.recompute_length < length:
-            self.truncate(0)
+            self.truncate_texts(0)
         logits, self.values = self.runner.run_step(
             texts[:, self.length :], mask, self.values, overwrite=self.runner.has_shared_cache
         )
         self.length = length
         return logits
 
-    def truncate(self, length: int) -> None:
+    def truncate_texts(self, length: int) -> None:
         """Remove the tokens from ``length`` on; places of a shared cache are free then.
 
         Raises OptionError if the cache does not have the keys of every token.
@@ -156,13 +156,8 @@ class TextCache:
                     "wrong guesses cannot be removed from it: generate without assistant_model and "
                     "prompt_lookup_num_tokens"
                 )
-            values[name] = place_tensor(host_tensor(value)[:, :, :length], self.device)
+            values[name] = place_tensor(host_tensor(value)[:, :, :length], self.runner.device)
         return values
-
-    @property
-    def device(self) -> str:
-        """The device of the cache."""
-        return self.runner.device
 
 
 def host_tensor(value: Any) -> torch.Tensor:

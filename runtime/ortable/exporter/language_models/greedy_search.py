@@ -43,7 +43,7 @@ def search_greedily(
     if streamer is not None:
         streamer.put(texts)
     while texts.shape[1] < end and not finished.all():
-        guesses = _draft(drafter, cache, texts, mask, end - texts.shape[1] - 1)
+        guesses = _draft_tokens(drafter, cache, texts, mask, end - texts.shape[1] - 1)
         logits = _read_guesses(cache, texts, mask, guesses)
         for index in range(guesses.shape[1] + 1):
             scores = compute_scores(decoding, logits[:, index], texts, mask)
@@ -55,13 +55,13 @@ def search_greedily(
                 streamer.put(token)
             if finished.all() or not torch.equal(guesses[:, index : index + 1], token[:, None]):
                 break
-        cache.truncate(texts.shape[1] - 1)
+        cache.truncate_texts(texts.shape[1] - 1)
     if streamer is not None:
         streamer.end()
     return texts
 
 
-def _draft(
+def _draft_tokens(
     drafter: Drafter | None, cache: TextCache, texts: torch.Tensor, mask: torch.Tensor, limit: int
 ) -> torch.Tensor:
     """Return guesses that plain steps would read with the same frequencies of positions."""
@@ -70,7 +70,7 @@ def _draft(
         limit = min(limit, cache.recompute_length - length)
     if drafter is None or limit < 1:
         return texts[:, :0]
-    return drafter.draft(texts, mask, limit)
+    return drafter.draft_tokens(texts, mask, limit)
 
 
 def _read_guesses(
@@ -78,5 +78,5 @@ def _read_guesses(
 ) -> torch.Tensor:
     """Return the logits after the texts and after each guess, (batch, 1 + guesses, vocabulary)."""
     ones = torch.ones_like(guesses)
-    logits = cache.extend(torch.cat([texts, guesses], dim=1), torch.cat([mask, ones], dim=1))
+    logits = cache.append_tokens(torch.cat([texts, guesses], dim=1), torch.cat([mask, ones], dim=1))
     return logits[:, -guesses.shape[1] - 1 :]
