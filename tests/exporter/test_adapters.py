@@ -247,6 +247,11 @@ def test_adapters_are_added_later_and_replaced(exporter: Exporter, tmp_path: Pat
         reloaded.generate(TEXTS, adapter="other")
     with pytest.raises(OptionError, match=r"unlike '\.\./poet'"):
         reloaded.generate(TEXTS, adapter="../poet")
+    (exported.folder / "taken.onnx_adapter").mkdir()
+    with pytest.raises(ExportError, match="adapter 'taken' could not be written to"):
+        reloaded.add_adapter("taken", (config, tensors))
+    assert not list(exported.folder.glob(".*"))
+    (exported.folder / "taken.onnx_adapter").rmdir()
     (exported.folder / "bad.onnx_adapter").write_bytes(b"text")
     with pytest.raises(InputError, match="is no adapter of ONNX Runtime"):
         reloaded.generate(TEXTS, adapter="bad")

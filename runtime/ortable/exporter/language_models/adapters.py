@@ -18,8 +18,9 @@ from typing import Any, TypeAlias
 import torch
 
 from ortable import dtypes
-from ortable.errors import InputError, OptionError
+from ortable.errors import ExportError, InputError, OptionError
 from ortable.exporter.reporting.sessions import array_of, ort_value
+from ortable.ir.proto.atomic_files import unused_path
 from ortable.ir.schemas import TENSOR_TYPES
 
 from .model_folder import ADAPTER_SUFFIX
@@ -210,7 +211,10 @@ def write_adapters(
 def write_adapter(
     folder: Path, name: str, weights: Mapping[str, LoraWeights], inputs: Mapping[str, AdapterInput]
 ) -> None:
-    """Write ``<name>.onnx_adapter``; raise InputError if the weights do not fit the inputs."""
+    """Write ``<name>.onnx_adapter``.
+
+    Raises InputError if the weights do not fit the inputs, and ExportError if writing fails.
+    """
     import onnxruntime
 
     parameters = {}
@@ -224,9 +228,14 @@ def write_adapter(
     adapter.set_model_version(1)
     adapter.set_parameters(parameters)
     path = adapter_path(folder, name)
-    staging = path.with_name(f"{path.name}.tmp")
-    adapter.export_adapter(str(staging))
-    os.replace(staging, path)
+    staging = unused_path(folder, path.name)
+    try:
+        adapter.export_adapter(str(staging))
+        os.replace(staging, path)
+    except Exception as error:  # ONNX Runtime's error classes have no narrower base
+        raise ExportError(f"adapter {name!r} could not be written to '{path}': {error}") from error
+    finally:
+        staging.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

@@ -150,6 +150,7 @@ class OnnxLanguageModel:
         Raises:
             InputError: the adapter is not one of PEFT, or does not fit the inputs of the graph.
             OptionError: the name cannot be that of a file.
+            ExportError: the file cannot be written.
         """
         weights = read_adapter(name, adapter)
         self._loaded_adapters.pop(name, None)  # it maps the file that is replaced
