@@ -20,6 +20,7 @@ TOTAL = f"{PAST} + {SEQUENCE}"
 # Sizes of the example, for which torch also exports sizes of 0 and 1. One text: ONNX Runtime's
 # attention takes several tokens of several texts only without a past.
 _BATCH, _SEQUENCE, _PAST = 1, 3, 4
+_FIRST_TOKEN = 2  # the embedding of a padding token, often 0 or 1, is zero
 _RANK = 2  # of the adapters of the example
 LOGITS_TO_KEEP = "logits_to_keep"  # argument of forward: how many of the last tokens
 # Attributes of transformers' configurations that hold the maximal text length.
@@ -81,7 +82,7 @@ class Decoder:
 
     def example_call(self, with_past: bool = True) -> dict[str, Any]:
         """Return the keyword arguments of an example call of the model."""
-        ids = torch.zeros(_BATCH, _SEQUENCE, dtype=torch.int64)
+        ids = torch.arange(_FIRST_TOKEN, _FIRST_TOKEN + _SEQUENCE).repeat(_BATCH, 1)
         past = _PAST if with_past else 0
         return self._make_call(ids, past, self.example_cache(with_past), _RANK)
 
