@@ -295,6 +295,12 @@ def test_what_is_no_sum_of_products_is_refused(
 
 def test_models_that_adapters_do_not_fit_are_refused(tmp_path: Path) -> None:
     adapter = ({"lora_alpha": 4}, _TENSORS)
+    layer = "transformer.h.0.self_attention.query_key_value"
+    pair = {
+        f"{layer}.lora_A.weight": torch.ones(2, 32),
+        f"{layer}.lora_B.weight": torch.ones(96, 2),
+    }
+    bloom = ({"lora_alpha": 4}, pair)  # has no maximal text length
     adapted = adapt(build("llama"), {"target_modules": ["q_proj"]}, tmp_path / "one")
     base = adapted.get_base_model()
     bypassed = build("llama")
@@ -307,6 +313,7 @@ def test_models_that_adapters_do_not_fit_are_refused(tmp_path: Path) -> None:
     for model, options, error, message in (
         (base, {}, InputError, "is adapted already: give the base model"),
         (bypassed, {}, ExportError, "q_proj' without calling the layer"),
+        (build("bloom"), {"adapters": {"one": bloom}}, OptionError, "of BloomForCausalLM has no"),
         (build("llama"), {"loop": "greedy"}, OptionError, "leave out loop"),
         (build("llama"), {"adapters": ["one"]}, OptionError, "a dict of adapters by name"),
         (build("llama"), {"adapters": {"a/b": adapter}}, OptionError, "unlike 'a/b'"),

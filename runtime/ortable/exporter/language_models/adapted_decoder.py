@@ -56,7 +56,7 @@ def _find_layer(name: str, decoder: Decoder, module: str) -> AdaptedLayer:
         layer = decoder.model.get_submodule(module)
     except AttributeError:
         raise InputError(
-            f"adapter {name!r} adapts '{module}', which {type(decoder.model).__name__} does "
+            f"adapter {name!r} adapts '{module}', which {decoder.name} does "
             "not have: give the base model of the adapter"
         ) from None
     if hasattr(layer, "base_layer"):
@@ -79,7 +79,7 @@ class AdaptedModel(torch.nn.Module):
         super().__init__()
         self.model, self.cache = decoder.model, decoder.cache
         self.config, self.generation_config = decoder.model.config, decoder.model.generation_config
-        self.device = decoder.model.device
+        self.device, self.base_name = decoder.model.device, decoder.name
         self.layer_names = [layer.name for layer in layers]
 
     def forward(
@@ -151,7 +151,7 @@ def _check_calls(decoder: Decoder) -> None:
     missing = [layer.name for layer in decoder.adapted_layers if layer.name not in called]
     if missing:
         raise ExportError(
-            f"{type(base).__name__} reads the weights of '{missing[0]}' without calling the layer, "
+            f"{decoder.name} reads the weights of '{missing[0]}' without calling the layer, "
             "so an adapter would have no effect there: merge it into the model"
         )
 

@@ -67,6 +67,11 @@ class Decoder:
     last_logits: bool = False
     adapted_layers: tuple[AdaptedLayer, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """The class of the model for messages, without the modules around it."""
+        return str(getattr(self.model, "base_name", type(self.model).__name__))
+
     def text_inputs(self) -> list[str]:
         """Return the names of the inputs that are not cache tensors."""
         return [

@@ -203,7 +203,7 @@ def _genai_type(decoder: Decoder) -> str:
         return "decoder"
     if recompute_length != _GENAI_RECOMPUTE_LENGTH:
         raise ExportError(
-            f"generate recomputes the cache of {type(decoder.model).__name__} after "
+            f"generate recomputes the cache of {decoder.name} after "
             f"{recompute_length} tokens (LongRoPE), onnxruntime-genai after "
             f"{_GENAI_RECOMPUTE_LENGTH}: genai=False writes the model without genai_config.json"
         )
@@ -215,7 +215,7 @@ def _context_length(decoder: Decoder, context_length: int | None) -> int:
     length = max_text_length(config) if context_length is None else context_length
     if length is None:
         raise OptionError(
-            f"the configuration of {type(decoder.model).__name__} has no maximal text length "
+            f"the configuration of {decoder.name} has no maximal text length "
             f"({', '.join(CONTEXT_LENGTH_KEYS)}), which genai_config.json requires: give "
             "context_length"
         )

@@ -92,7 +92,7 @@ def quantize_cache(
     unsupported_dtypes = {layer.dtype for layer in decoder.layers} - {torch.float32}
     if unsupported_dtypes:
         raise ExportError(
-            f"cache='int8' needs a cache of float32, and that of {type(decoder.model).__name__} is "
+            f"cache='int8' needs a cache of float32, and that of {decoder.name} is "
             f"{', '.join(map(str, unsupported_dtypes))}: give weights='float32' too"
         )
     scales = _measure_scales(decoder, options, adapters)
@@ -115,7 +115,8 @@ class QuantizedCacheModel(torch.nn.Module):
         super().__init__()
         self.model, self.cache = decoder.model, decoder.cache
         self.config, self.generation_config = decoder.model.config, decoder.model.generation_config
-        self.device, self.layer_count = decoder.model.device, len(scales)
+        self.device, self.base_name = decoder.model.device, decoder.name
+        self.layer_count = len(scales)
         for number, pair in enumerate(scales):
             for kind, scale in zip(("key", "value"), pair, strict=True):
                 self.register_buffer(f"{kind}_scale_{number}", scale)
@@ -239,7 +240,7 @@ def _compute_scale(decoder: Decoder, states: torch.Tensor, options: CacheOptions
     magnitude = states.abs().amax(dim=(0, 2), keepdim=True)
     if not bool(torch.isfinite(magnitude).all()):
         raise ExportError(
-            f"the cache of {type(decoder.model).__name__} has NaN or infinities on the texts that "
+            f"the cache of {decoder.name} has NaN or infinities on the texts that "
             "its scales are measured on: give other texts, cache={'kind': 'int8', 'texts': ..}"
         )
     if options.scales == "tensor":
