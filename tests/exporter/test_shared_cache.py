@@ -16,6 +16,7 @@ import torch
 from onnxruntime import OrtValue
 
 import ortable
+from ortable.exporter.language_models.decoder import make_decoder
 
 from .helpers import assert_close
 from .test_export_language_model import build
@@ -102,12 +103,21 @@ def test_the_graph_refuses_pieces_of_several_texts_and_validation_knows(tmp_path
     exported = ortable.export_language_model(build("llama"), tmp_path / "lm", validate=True)
     _, cache = exported.step(TEXTS[:, :3], MASK[:, :3])
     with pytest.raises(Exception, match="batch_size must be 1 when sequence_length > 1"):
-        exported._run_step(TEXTS[:, 3:], MASK, cache)
+        exported._step_runner.run_step(TEXTS[:, 3:], MASK, cache)
+
+
+@pytest.mark.parametrize("name", ["llama", "opt"])
+def test_validation_compares_logits_that_are_not_zero(name: str) -> None:
+    """The embedding of the padding token is zero, and so is all that follows from it."""
+    model = build(name)
+    with torch.no_grad():
+        logits = model(**make_decoder(model).example_call()).logits
+    assert logits.abs().amax(-1).min() > 1e-3
 
 
 def test_a_standard_graph_takes_a_cache_of_the_past_alone(tmp_path: Path) -> None:
     model = build("llama")
     exported = ortable.export_language_model(model, tmp_path / "lm", target=None)
-    assert not exported._has_shared_cache
+    assert not exported._step_runner.has_shared_cache
     texts = exported.generate(TEXTS[1:, :3], max_new_tokens=4)
     assert torch.equal(texts, model.generate(TEXTS[1:, :3], do_sample=False, max_new_tokens=4))

@@ -20,6 +20,8 @@ TOTAL = f"{PAST} + {SEQUENCE}"
 # Sizes of the example, for which torch also exports sizes of 0 and 1. One text: ONNX Runtime's
 # attention takes several tokens of several texts only without a past.
 _BATCH, _SEQUENCE, _PAST = 1, 3, 4
+_FIRST_TOKEN = 2  # the embedding of a padding token, often 0 or 1, is zero
+_RANK = 2  # of the adapters of the example
 LOGITS_TO_KEEP = "logits_to_keep"  # argument of forward: how many of the last tokens
 # Attributes of transformers' configurations that hold the maximal text length.
 CONTEXT_LENGTH_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
@@ -38,13 +40,23 @@ class CacheLayer:
 
 
 @dataclass(frozen=True)
+class AdaptedLayer:
+    """A linear layer with inputs for an adapter, A (in, rank) and B (rank, out)."""
+
+    name: str
+    in_features: int
+    out_features: int
+
+
+@dataclass(frozen=True)
 class Decoder:
     """A model and the signature of its exported step.
 
     ``takes_position_ids`` tells whether forward takes position_ids. ``cache`` is the name of the
     cache among the arguments and results of forward; transformers 5.24 renamed it.
     ``has_quantized_cache`` tells whether the cache is a list of quantized tensors, and
-    ``last_logits`` whether the step returns the logits of the last token only.
+    ``last_logits`` whether the step returns the logits of the last token only. ``adapted_layers``
+    are those with inputs for adapters.
     """
 
     model: Any
@@ -53,6 +65,12 @@ class Decoder:
     cache: str
     has_quantized_cache: bool = False
     last_logits: bool = False
+    adapted_layers: tuple[AdaptedLayer, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The class of the model for messages, without the modules around it."""
+        return str(getattr(self.model, "base_name", type(self.model).__name__))
 
     def text_inputs(self) -> list[str]:
         """Return the names of the inputs that are not cache tensors."""
@@ -69,18 +87,19 @@ class Decoder:
 
     def example_call(self, with_past: bool = True) -> dict[str, Any]:
         """Return the keyword arguments of an example call of the model."""
-        ids = torch.zeros(_BATCH, _SEQUENCE, dtype=torch.int64)
-        return self._make_call(ids, _PAST if with_past else 0, self.example_cache(with_past))
+        ids = torch.arange(_FIRST_TOKEN, _FIRST_TOKEN + _SEQUENCE).repeat(_BATCH, 1)
+        past = _PAST if with_past else 0
+        return self._make_call(ids, past, self.example_cache(with_past), _RANK)
 
     def prompt_call(self, ids: torch.Tensor) -> dict[str, Any]:
-        """Return the keyword arguments of a call with a cache without tokens.
+        """Return the keyword arguments of a call with a cache without tokens, and no adapter.
 
         Args:
             ids: the tokens, [batch, length].
         """
         return self._make_call(ids, 0, self.example_cache(batch=len(ids), past=0))
 
-    def _make_call(self, ids: torch.Tensor, past: int, cache: Any) -> dict[str, Any]:
+    def _make_call(self, ids: torch.Tensor, past: int, cache: Any, rank: int = 0) -> dict[str, Any]:
         device, (batch, length) = self.model.device, ids.shape
         text = {
             "input_ids": ids.to(device),
@@ -92,7 +111,19 @@ class Decoder:
             self.cache: cache,
             "use_cache": True,
             **({LOGITS_TO_KEEP: 1} if self.last_logits else {}),
+            **({"adapters": self._make_adapter(rank)} if self.adapted_layers else {}),
         }
+
+    def _make_adapter(self, rank: int) -> list[torch.Tensor]:
+        """Return random matrices that are too small to change a model much."""
+        generator = torch.Generator().manual_seed(0)
+        shapes = [
+            shape
+            for layer in self.adapted_layers
+            for shape in ((layer.in_features, rank), (rank, layer.out_features))
+        ]
+        values = [torch.randn(shape, generator=generator) / max(shape) for shape in shapes]
+        return [value.to(self.model.device) for value in values]
 
     def example_cache(self, with_past: bool = True, batch: int = _BATCH, past: int = _PAST) -> Any:
         """Return a cache of zeros. Layers have one length: masks implement sliding windows."""
@@ -125,7 +156,13 @@ class Decoder:
             self.cache: self._cache_shapes() if with_past else None,
             "use_cache": None,
             **({LOGITS_TO_KEEP: None} if self.last_logits else {}),
+            **({"adapters": self._adapter_shapes()} if self.adapted_layers else {}),
         }
+
+    def _adapter_shapes(self) -> list[dict[int, str]]:
+        """Return a rank for each layer: ONNX Runtime reuses memory of sizes of one name."""
+        names = [f"rank_{number}" for number in range(len(self.adapted_layers))]
+        return [shape for name in names for shape in ({1: name}, {0: name})]
 
     def _cache_shapes(self) -> Any:
         sizes = {0: BATCH, 2: PAST}

@@ -23,6 +23,8 @@ from ortable.errors import InputError, OptionError
 from ortable.exporter.reporting.sessions import array_of, ort_value
 from ortable.ir.schemas import TENSOR_TYPES
 
+from .steps import host_tensor, place_tensor
+
 _PAST, _PRESENT = "past_key_values.", "present."
 _MASK = "attention_mask"
 _CPU = torch.device("cpu")
@@ -56,8 +58,8 @@ class StepCache:
         """Select the rows of beams; all beams of a text have the same rows of the encoder."""
         for name, value in self.values.items():
             if ".decoder." in name:
-                rows = _host_tensor(value).index_select(0, beam_idx)
-                self.values[name] = _place_tensor(rows, self.device)
+                rows = host_tensor(value).index_select(0, beam_idx)
+                self.values[name] = place_tensor(rows, self.device)
 
 
 class EncoderSession(torch.nn.Module):
@@ -273,8 +275,8 @@ def _start_cache(session: Any, cross: Mapping[str, Any], batch: int, device: str
         values[name] = cross[name]
         repeats = batch // cross[name].shape()[0]
         if repeats > 1:
-            rows = _host_tensor(cross[name]).repeat_interleave(repeats, dim=0)
-            values[name] = _place_tensor(rows, device)
+            rows = host_tensor(cross[name]).repeat_interleave(repeats, dim=0)
+            values[name] = place_tensor(rows, device)
     return StepCache(values, device)
 
 
@@ -307,18 +309,3 @@ def _run_session(session: Any, feeds: Mapping[str, Any], device: str) -> dict[st
         binding.bind_output(name, device if name.startswith(_PRESENT) else "cpu")
     session.run_with_iobinding(binding)
     return dict(zip(names, binding.get_outputs(), strict=True))
-
-
-def _host_tensor(value: Any) -> torch.Tensor:
-    """Return an OrtValue as a tensor of the CPU."""
-    is_on_cpu = value.device_name() == "cpu"
-    return tensor_over(value) if is_on_cpu else torch.from_numpy(value.numpy())
-
-
-def _place_tensor(tensor: torch.Tensor, device: str) -> Any:
-    """Return the tensor as an OrtValue on a device."""
-    import onnxruntime
-
-    if device == "cpu":
-        return ort_value(array_of(tensor))
-    return onnxruntime.OrtValue.ortvalue_from_numpy(array_of(tensor), device, 0)

@@ -23,6 +23,14 @@ from ortable.ir.proto.large_model import save_with_shared_data
 from ortable.passes.weight_quantization import WeightOptions, parse_weights
 
 from ..to_onnx import export
+from .adapted_decoder import (
+    adapt_decoder,
+    adapter_arguments,
+    adapter_input_names,
+    adapter_inputs,
+    make_adapter_inputs_optional,
+)
+from .adapters import Adapter, LoraWeights, read_adapters, write_adapters
 from .decoder import Decoder, make_decoder
 from .encoder_decoder import (
     check_encoder_decoder_options,
@@ -42,7 +50,7 @@ from .model_folder import (
     replace_folder,
     write_json,
 )
-from .quantized_kv_cache import Cache, checked_cache, quantize_cache
+from .quantized_kv_cache import Cache, CacheOptions, checked_cache, quantize_cache
 from .runner import OnnxLanguageModel
 from .shared_cache import share_cache
 
@@ -63,6 +71,7 @@ def export_language_model(
     weights: Weights | None = None,
     calibration: Sequence[torch.Tensor] | None = None,
     cache: Cache | None = None,
+    adapters: Mapping[str, Adapter] | None = None,
     logits: Literal["last", "all"] = "last",
     tokenizer: Any = None,
     genai: bool | None = None,
@@ -106,6 +115,11 @@ def export_language_model(
         cache: None or "keep" keeps keys and values in the model's dtype, which is exact; "int8", a
             dict or CacheOptions quantizes them to 8 bits, a quarter of the size of float32, with
             scales that are measured once. The cache inputs and outputs are then int8.
+        adapters: LoRA adapters by name: folders of PEFT's ``save_pretrained``, or pairs of the
+            contents of adapter_config.json and adapter_model.safetensors (two dicts). The layers of
+            any of them get two inputs, A and B, and each adapter becomes ``<name>.onnx_adapter``.
+            Without an adapter the graph computes ``model``, the base model. It is for causal models
+            without ``loop``.
         logits: "last" returns the logits of the last token, (batch, 1, vocabulary), which spares
             most of a prompt's largest product; "all", and models whose ``forward`` does not take
             ``logits_to_keep`` or have an encoder, those of every token.
@@ -125,14 +139,15 @@ def export_language_model(
 
     Raises:
         InputError: ``model`` is not a model that generates text, is in training mode or has no
-            weights, or is the path of no quantized checkpoint.
+            weights; the path has no quantized checkpoint; or an adapter is not one of PEFT, or has
+            other layers.
         ExportError: the cache of the model is not keys and values of each layer, its layers have
             different sizes (an error unless ``genai=False``), a model with an encoder has a
             ``generate`` of its own, torch cannot export the model, or the folder is not writable.
         OptionError: an option has an invalid value, or ``loop`` does not support a setting of
             generation_config.
     """
-    _check_options(merged, loop, genai, context_length, logits)
+    _check_options(merged, loop, genai, context_length, logits, adapters)
     weight_options: Any = None if weights in _UNQUANTIZED else parse_weights(weights)
     if loop is not None and weight_options is not None and weight_options.is_half:
         raise OptionError("loop needs weights without float16: loops stay in float32")
@@ -140,6 +155,7 @@ def export_language_model(
         raise OptionError(
             "calibration needs merged=True without loop: each graph would get codes of its own"
         )
+    adapter_weights = read_adapters(adapters)
     cache_options = checked_cache(cache)
     if isinstance(model, str | os.PathLike):
         model = load_quantized_checkpoint(model)
@@ -155,6 +171,7 @@ def export_language_model(
         causal_options = {
             f"loop={loop!r}": loop,
             "cache": cache_options,
+            "adapters": adapters or None,
             "context_length": context_length,
             "calibration": calibration,
         }
@@ -165,9 +182,9 @@ def export_language_model(
         return OnnxLanguageModel.load(path)
     keywords["rewrites"] = ["default", "ort_cached_attention"] if target else "default"
     decoder = make_decoder(model, logits == "last")
-    if cache_options is not None:
-        decoder = quantize_cache(decoder, cache_options)
-        keywords["weights"] = _nest_weight_options(weight_options)
+    decoder = _wrap_model(decoder, adapter_weights, cache_options)
+    for _ in range(bool(adapter_weights) + (cache_options is not None)):
+        keywords["weights"] = _nest_weight_options(keywords["weights"])
     if calibration is not None:
         keywords["calibration"] = _calibration_calls(decoder, calibration)
     sample = loop == "sample"
@@ -190,7 +207,22 @@ def export_language_model(
             models[SEARCHES[loop]] = export_search_loop(decoder, decoding, sample, loop_keywords)
         save_with_shared_data(models, folder)
         _write_settings(decoder.model, tokenizer, folder)
+        write_adapters(folder, adapter_weights, adapter_inputs(step.proto.graph, decoder))
     return OnnxLanguageModel.load(path)
+
+
+def _wrap_model(
+    decoder: Decoder,
+    adapters: Mapping[str, Mapping[str, LoraWeights]],
+    cache_options: CacheOptions | None,
+) -> Decoder:
+    """Return the decoder with inputs for the adapters, if any, and with a quantized cache."""
+    if adapters:
+        decoder = adapt_decoder(decoder, adapters)
+    if cache_options is None:
+        return decoder
+    arguments = [adapter_arguments(decoder, layers) for layers in adapters.values()]
+    return quantize_cache(decoder, cache_options, arguments)
 
 
 def _write_encoder_decoder(
@@ -221,12 +253,16 @@ def _calibration_calls(decoder: Decoder, texts: Any) -> list[dict[str, Any]]:
     return [decoder.prompt_call(text) for text in texts]
 
 
-def _check_options(merged: Any, loop: Any, genai: Any, length: Any, logits: Any) -> None:
+def _check_options(
+    merged: Any, loop: Any, genai: Any, length: Any, logits: Any, adapters: Any
+) -> None:
     for name, value in (("merged", merged), ("genai", True if genai is None else genai)):
         if not isinstance(value, bool):
             raise OptionError(f"{name} is True or False, not {value!r:.80}")
     if loop is not None and loop not in tuple(SEARCHES):
         raise OptionError(f"loop is None or one of {tuple(SEARCHES)}, not {loop!r:.80}")
+    if adapters and loop is not None:
+        raise OptionError("adapters need a step for each token: leave out loop")
     if logits not in ("last", "all"):
         raise OptionError(f"logits is 'last' or 'all', not {logits!r:.80}")
     if length is not None and (type(length) is not int or length < 1):
@@ -259,11 +295,13 @@ def _export_step(decoder: Decoder, with_past: bool, **keywords: Any) -> LargeMod
         decoder.model,
         kwargs=decoder.example_call(with_past),
         dynamic_shapes=decoder.dynamic_shapes(with_past),
-        input_names=[*decoder.text_inputs(), *past],
+        input_names=[*decoder.text_inputs(), *past, *adapter_input_names(decoder)],
         output_names=["logits", *decoder.cache_names("present")],
         **keywords,
     ).model
-    return externalize_weights(model)
+    large_model = externalize_weights(model)
+    make_adapter_inputs_optional(large_model.proto.graph, decoder)
+    return large_model
 
 
 def _write_settings(model: Any, tokenizer: Any, folder: Path) -> None:

@@ -166,7 +166,7 @@ def decoding_of_loop(decoder: Decoder, sample: bool) -> Decoding:
     recompute_length = cache_recompute_length(decoder.model.config.to_dict())
     if recompute_length is not None:
         raise ExportError(
-            f"generate recomputes the cache of {type(decoder.model).__name__} after "
+            f"generate recomputes the cache of {decoder.name} after "
             f"{recompute_length} tokens (LongRoPE), which the loop does not support: leave out loop"
         )
     return make_decoding(decoder.model.generation_config.to_dict(), sample)

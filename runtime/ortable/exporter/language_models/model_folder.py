@@ -31,6 +31,7 @@ SEARCHES = {"greedy": "greedy_search.onnx", "sample": "sampled_search.onnx"}
 PROMPT_MODEL, PAST_MODEL = "decoder_model.onnx", "decoder_with_past_model.onnx"
 ENCODER_MODEL = "encoder_model.onnx"
 GENAI = "genai_config.json"
+ADAPTER_SUFFIX = ".onnx_adapter"
 _MODELS = (MODEL, ENCODER_MODEL, PROMPT_MODEL, PAST_MODEL, *SEARCHES.values())
 _EXTERNAL_THRESHOLD = 1024  # weights of at least this many bytes are in the data file
 # Files of an earlier export, which are deleted even if the new export does not write them.
@@ -89,7 +90,8 @@ def _preserve_user_files(target: Path, staging: Path) -> None:
     """Link files of ``target`` into ``staging``, except generated and newly written ones."""
     for path in target.iterdir():
         new_path = staging / path.name
-        if path.name in _GENERATED_FILES or new_path.exists():
+        is_generated = path.name in _GENERATED_FILES or path.suffix == ADAPTER_SUFFIX
+        if is_generated or new_path.exists():
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.copytree(path, new_path, symlinks=True, copy_function=_link_file)
@@ -201,7 +203,7 @@ def _genai_type(decoder: Decoder) -> str:
         return "decoder"
     if recompute_length != _GENAI_RECOMPUTE_LENGTH:
         raise ExportError(
-            f"generate recomputes the cache of {type(decoder.model).__name__} after "
+            f"generate recomputes the cache of {decoder.name} after "
             f"{recompute_length} tokens (LongRoPE), onnxruntime-genai after "
             f"{_GENAI_RECOMPUTE_LENGTH}: genai=False writes the model without genai_config.json"
         )
@@ -213,7 +215,7 @@ def _context_length(decoder: Decoder, context_length: int | None) -> int:
     length = max_text_length(config) if context_length is None else context_length
     if length is None:
         raise OptionError(
-            f"the configuration of {type(decoder.model).__name__} has no maximal text length "
+            f"the configuration of {decoder.name} has no maximal text length "
             f"({', '.join(CONTEXT_LENGTH_KEYS)}), which genai_config.json requires: give "
             "context_length"
         )

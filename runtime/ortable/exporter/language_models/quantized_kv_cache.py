@@ -78,8 +78,13 @@ def checked_cache(requested: Cache | None) -> CacheOptions | None:
     return CacheOptions(**requested)
 
 
-def quantize_cache(decoder: Decoder, options: CacheOptions) -> Decoder:
+def quantize_cache(
+    decoder: Decoder, options: CacheOptions, adapters: Sequence[list[torch.Tensor]] = ()
+) -> Decoder:
     """Return the decoder with a quantized cache, whose scales are measured on ``options.texts``.
+
+    The scales are for the model without an adapter and with each of ``adapters``, arguments of its
+    forward.
 
     Raises InputError for texts that are not tokens of the model, and ExportError if the cache is
     not float32, or has NaN or infinities on these texts.
@@ -87,10 +92,10 @@ def quantize_cache(decoder: Decoder, options: CacheOptions) -> Decoder:
     unsupported_dtypes = {layer.dtype for layer in decoder.layers} - {torch.float32}
     if unsupported_dtypes:
         raise ExportError(
-            f"cache='int8' needs a cache of float32, and that of {type(decoder.model).__name__} is "
+            f"cache='int8' needs a cache of float32, and that of {decoder.name} is "
             f"{', '.join(map(str, unsupported_dtypes))}: give weights='float32' too"
         )
-    scales = _measure_scales(decoder, options)
+    scales = _measure_scales(decoder, options, adapters)
     layers = tuple(replace(layer, dtype=torch.int8) for layer in decoder.layers)
     return replace(
         decoder,
@@ -110,7 +115,8 @@ class QuantizedCacheModel(torch.nn.Module):
         super().__init__()
         self.model, self.cache = decoder.model, decoder.cache
         self.config, self.generation_config = decoder.model.config, decoder.model.generation_config
-        self.device, self.layer_count = decoder.model.device, len(scales)
+        self.device, self.base_name = decoder.model.device, decoder.name
+        self.layer_count = len(scales)
         for number, pair in enumerate(scales):
             for kind, scale in zip(("key", "value"), pair, strict=True):
                 self.register_buffer(f"{kind}_scale_{number}", scale)
@@ -124,6 +130,7 @@ class QuantizedCacheModel(torch.nn.Module):
         past_key_values: Sequence[torch.Tensor] = (),
         use_cache: bool = True,
         logits_to_keep: int | None = None,
+        adapters: Sequence[torch.Tensor] | None = None,
     ) -> Any:
         """Run the model and return logits and the cache.
 
@@ -135,12 +142,17 @@ class QuantizedCacheModel(torch.nn.Module):
                 before the first token.
             use_cache: always True.
             logits_to_keep: how many of the last tokens get logits, if forward has the argument.
+            adapters: the matrices of an adapter, if forward has the argument.
         """
         from transformers.cache_utils import Cache as TransformersCache
         from transformers.modeling_outputs import CausalLMOutputWithPast
 
         layers = [self._make_layer(number, past_key_values) for number in range(self.layer_count)]
-        options = {"position_ids": position_ids, "logits_to_keep": logits_to_keep}
+        options = {
+            "position_ids": position_ids,
+            "logits_to_keep": logits_to_keep,
+            "adapters": adapters,
+        }
         output = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -203,19 +215,22 @@ def _quantize(x: torch.Tensor, inverse: torch.Tensor) -> torch.Tensor:
 
 
 def _measure_scales(
-    decoder: Decoder, options: CacheOptions
+    decoder: Decoder, options: CacheOptions, adapters: Sequence[list[torch.Tensor]]
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Return the scales of keys and values of each layer, float32 (1, heads, 1, width) or (1,)."""
     texts = _calibration_texts(decoder, options.texts)
-    with torch.no_grad():
-        output = decoder.model(
-            input_ids=texts, attention_mask=torch.ones_like(texts), use_cache=True
-        )
-    cache: Any = getattr(output, decoder.cache)
+    caches = []
+    for arguments in ({}, *({"adapters": adapter} for adapter in adapters)):
+        with torch.no_grad():
+            output = decoder.model(
+                input_ids=texts, attention_mask=torch.ones_like(texts), use_cache=True, **arguments
+            )
+        caches.append(getattr(output, decoder.cache).layers)
     scales = []
-    for layer in cache.layers:
+    for layers in zip(*caches, strict=True):
         keys, values = (
-            _compute_scale(decoder, states, options) for states in (layer.keys, layer.values)
+            _compute_scale(decoder, torch.cat(states), options)
+            for states in zip(*((layer.keys, layer.values) for layer in layers), strict=True)
         )
         scales.append((keys, values))
     return scales
@@ -225,7 +240,7 @@ def _compute_scale(decoder: Decoder, states: torch.Tensor, options: CacheOptions
     magnitude = states.abs().amax(dim=(0, 2), keepdim=True)
     if not bool(torch.isfinite(magnitude).all()):
         raise ExportError(
-            f"the cache of {type(decoder.model).__name__} has NaN or infinities on the texts that "
+            f"the cache of {decoder.name} has NaN or infinities on the texts that "
             "its scales are measured on: give other texts, cache={'kind': 'int8', 'texts': ..}"
         )
     if options.scales == "tensor":

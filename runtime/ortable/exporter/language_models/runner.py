@@ -5,26 +5,35 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 
-from ortable.compat.onnxruntime import tensor_over
 from ortable.compat.providers import CPU, check_providers, provider_names
 from ortable.errors import InputError, OptionError, OrtableError
-from ortable.exporter.reporting.sessions import array_of, make_session, ort_value
-from ortable.ir.schemas import TENSOR_TYPES
+from ortable.exporter.reporting.sessions import make_session
 
-from .decoder import cache_recompute_length
-from .decoding import compute_scores, make_decoding
+from .adapters import (
+    Adapter,
+    AdapterInput,
+    LoadedAdapter,
+    load_adapter,
+    read_adapter,
+    session_inputs,
+    write_adapter,
+)
+from .decoder import cache_recompute_length, max_text_length
+from .decoding import Decoding, make_decoding
 from .encoder_decoder_runner import generate_sequences, make_generator
+from .greedy_search import search_greedily
 from .model_folder import ENCODER_MODEL, MODEL, PAST_MODEL, PROMPT_MODEL
-from .shared_cache import is_shared
-
-_PAST, _PRESENT = "past_key_values.", "present."
+from .speculation import SETTINGS as SPECULATION_SETTINGS
+from .speculation import Assistant, Drafter, PromptLookup, SpeculationOptions, parse_speculation
+from .steps import StepRunner, TextCache
 
 
 @dataclass(frozen=True)
@@ -102,7 +111,7 @@ class OnnxLanguageModel:
         if self.files[0] != ENCODER_MODEL:
             return None
         settings = self._generation_settings
-        return make_generator(self.folder, self._step_sessions, settings, self._cache_device)
+        return make_generator(self.folder, self._step_sessions, settings, self._step_runner.device)
 
     @cached_property
     def _generation_settings(self) -> dict[str, Any]:
@@ -115,21 +124,53 @@ class OnnxLanguageModel:
         except (ValueError, TypeError, RecursionError) as error:
             raise InputError(f"'{path}' is not a JSON file of settings: {error}") from None
 
-    @property
-    def _cache_device(self) -> str:
+    @cached_property
+    def _step_runner(self) -> StepRunner:
         name = provider_names(self.providers[:1])[0]
-        return "cuda" if name == "CUDAExecutionProvider" else "cpu"
+        device = "cuda" if name == "CUDAExecutionProvider" else "cpu"
+        return StepRunner(tuple(self._step_sessions), device)
 
     @cached_property
-    def _has_shared_cache(self) -> bool:
-        metadata = [session.get_modelmeta().custom_metadata_map for session in self._step_sessions]
-        return all(map(is_shared, metadata))
+    def _adapter_inputs(self) -> dict[str, AdapterInput]:
+        return session_inputs(self._step_sessions[-1])
+
+    @cached_property
+    def _loaded_adapters(self) -> dict[str, LoadedAdapter]:
+        return {}
+
+    def _select_adapter(self, name: str | None) -> StepRunner:
+        """Return the runner of the model with an adapter, whose file is read at first use."""
+        if name is None:
+            return self._step_runner
+        if name not in self._loaded_adapters:
+            loaded = load_adapter(self.folder, name, self._adapter_inputs)
+            self._loaded_adapters[name] = loaded
+        return replace(self._step_runner, adapter=self._loaded_adapters[name].inputs)
+
+    def add_adapter(self, name: str, adapter: Adapter) -> None:
+        """Add a LoRA adapter to the folder, as ``<name>.onnx_adapter``.
+
+        Args:
+            name: the name for ``generate(adapter=...)``; an adapter of this name is replaced.
+            adapter: as in ``export_language_model``. The graph must have inputs for its layers: an
+                adapter with these layers was given at the export.
+
+        Raises:
+            InputError: the adapter is not one of PEFT, or does not fit the inputs of the graph.
+            OptionError: the name cannot be that of a file.
+            ExportError: the file cannot be written.
+        """
+        weights = read_adapter(name, adapter)
+        self._loaded_adapters.pop(name, None)  # it maps the file that is replaced
+        write_adapter(self.folder, name, weights, self._adapter_inputs)
 
     def step(
         self,
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor,
         cache: Mapping[str, Any] | None = None,
+        *,
+        adapter: str | None = None,
     ) -> tuple[torch.Tensor, dict[str, Any]]:
         """Return the logits of new tokens, and the updated cache.
 
@@ -138,6 +179,7 @@ class OnnxLanguageModel:
             attention_mask: int64 (batch, past + sequence), 0 for padding.
             cache: the cache that the previous step returned, OrtValues by layer and kind ("0.key");
                 None for the prompt.
+            adapter: the name of an adapter in the folder; None for the model without one.
 
         Returns:
             The logits, (batch, 1, vocabulary) of the last token, or (batch, sequence, vocabulary)
@@ -148,68 +190,20 @@ class OnnxLanguageModel:
                 f"step is for causal models; '{self.folder}' has an encoder and a decoder: call "
                 "generate"
             )
+        runner = self._select_adapter(adapter)
         batch, count = input_ids.shape
         if cache is None or count == 1 or batch == 1:
-            return self._run_step(input_ids, attention_mask, cache)
+            return runner.run_step(input_ids, attention_mask, cache)
         # ONNX Runtime's attention takes several tokens of several texts only without a past
         logits: list[torch.Tensor] = []
         new_cache = dict(cache)
         for last in range(count):
             mask = attention_mask[:, : attention_mask.shape[1] - count + last + 1]
             token = input_ids[:, last : last + 1]
-            token_logits, new_cache = self._run_step(token, mask, new_cache)
+            token_logits, new_cache = runner.run_step(token, mask, new_cache)
             logits.append(token_logits)
-        returns_all = self._step_sessions[-1].get_outputs()[0].shape[1] != 1
-        return (torch.cat(logits, dim=1) if returns_all else logits[-1]), new_cache
-
-    def _run_step(
-        self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor,
-        cache: Mapping[str, Any] | None = None,
-        overwrite: bool = False,
-    ) -> tuple[torch.Tensor, dict[str, Any]]:
-        """Run the session of a step; ``overwrite`` writes the updated cache over the cache."""
-        session = self._step_sessions[0 if cache is None else -1]
-        mask = attention_mask.to(torch.int64)
-        positions = (mask.cumsum(-1) - 1).clamp(min=0)
-        feeds = {
-            "input_ids": input_ids.to(torch.int64),
-            "attention_mask": mask,
-            "position_ids": positions[:, -input_ids.shape[1] :],
-        }
-        past = self._make_cache(session, len(input_ids)) if cache is None else cache
-        binding = session.io_binding()
-        for value in session.get_inputs():
-            name = value.name
-            if name.startswith(_PAST):
-                bound = past[name.removeprefix(_PAST)]
-            else:
-                bound = ort_value(array_of(feeds[name]))
-            binding.bind_ortvalue_input(name, bound)
-        names = [value.name for value in session.get_outputs()]
-        for name in names:
-            if overwrite and name.startswith(_PRESENT):
-                binding.bind_ortvalue_output(name, past[name.removeprefix(_PRESENT)])
-                continue
-            binding.bind_output(name, self._cache_device if name.startswith(_PRESENT) else "cpu")
-        session.run_with_iobinding(binding)
-        results = dict(zip(names, binding.get_outputs(), strict=True))
-        logits = tensor_over(results.pop("logits"))
-        return logits, {name.removeprefix(_PRESENT): value for name, value in results.items()}
-
-    def _make_cache(self, session: Any, batch: int, places: int = 0) -> dict[str, Any]:
-        import onnxruntime
-
-        return {
-            value.name.removeprefix(_PAST): onnxruntime.OrtValue.ortvalue_from_shape_and_type(
-                [batch, value.shape[1], places, value.shape[3]],
-                TENSOR_TYPES[value.type],
-                self._cache_device,
-            )
-            for value in session.get_inputs()
-            if value.name.startswith(_PAST)
-        }
+        is_all = runner.returns_all_logits
+        return (torch.cat(logits, dim=1) if is_all else logits[-1]), new_cache
 
     def generate(
         self,
@@ -219,6 +213,10 @@ class OnnxLanguageModel:
         max_new_tokens: int | None = None,
         eos_token_id: int | Sequence[int] | None = None,
         pad_token_id: int | None = None,
+        prompt_lookup_num_tokens: int | None = None,
+        assistant_model: OnnxLanguageModel | None = None,
+        streamer: Any = None,
+        adapter: str | None = None,
         **settings: Any,
     ) -> torch.Tensor:
         """Return the prompts followed by the most likely tokens, int64 (batch, length).
@@ -241,56 +239,111 @@ class OnnxLanguageModel:
                 empty list for none.
             pad_token_id: the padding token; by default that of ``generation_config.json``, else the
                 first end token.
-            settings: for an encoder and a decoder, other settings of transformers' ``generate``:
-                ``num_beams=4``, ``do_sample=True``, for Whisper ``language="fr"``.
+            prompt_lookup_num_tokens: guess that the text goes on as it did after an earlier
+                occurrence of its last tokens, up to this number of tokens, which one step checks.
+                The tokens stay the same. It is for one causal text and ``logits="all"``.
+            assistant_model: a smaller model of the same vocabulary that guesses tokens.
+            streamer: a streamer of transformers: ``put`` gets the prompts and then each new token,
+                ``end`` is called at the end.
+            adapter: the name of an adapter in the folder, which changes the model for this call;
+                None for the model without one. It is for causal models.
+            settings: for a causal model ``max_matching_ngram_size``, 2 by default, for prompt
+                lookup; ``num_assistant_tokens`` and ``assistant_confidence_threshold``, 20 and 0.4,
+                for an assistant. For an encoder and a decoder, other settings of transformers'
+                ``generate``: ``num_beams=4``, ``do_sample=True``, for Whisper ``language="fr"``.
 
         Returns:
             The texts.
 
         Raises:
-            InputError: the prompts are not integers (batch, sequence), or the mask has another
-                shape.
-            OptionError: ``max_new_tokens`` is not a number of tokens, a setting is unknown, or
+            InputError: the prompts are not integers (batch, sequence), the mask has another
+                shape, or the folder does not have the adapter.
+            OptionError: ``max_new_tokens`` is not a number of tokens, a setting is unknown,
                 ``generation_config.json`` of a causal model has an unsupported setting (beams,
-                forced or forbidden tokens).
+                forced or forbidden tokens), or guesses cannot be checked: there are several texts,
+                the graph has the last logits only, or the assistant has another vocabulary.
         """
         count = 20 if max_new_tokens is None else max_new_tokens
         _check_token_count(count)
-        token_ids = {"eos_token_id": eos_token_id, "pad_token_id": pad_token_id}
-        overrides = {name: value for name, value in token_ids.items() if value is not None}
+        optional = {
+            "eos_token_id": eos_token_id,
+            "pad_token_id": pad_token_id,
+            "prompt_lookup_num_tokens": prompt_lookup_num_tokens,
+        }
+        overrides = {name: value for name, value in optional.items() if value is not None}
         if self._sequence_generator is not None:
+            if adapter is not None:
+                raise OptionError("adapter is for causal models; this one has an encoder")
+            rest = {"assistant_model": assistant_model, "streamer": streamer}
             if max_new_tokens is not None:
-                overrides["max_new_tokens"] = count
+                rest["max_new_tokens"] = count
+            overrides.update({name: value for name, value in rest.items() if value is not None})
             return generate_sequences(
                 self._sequence_generator, input_ids, attention_mask, {**overrides, **settings}
             )
-        if settings:
+        unknown = [name for name in settings if name not in SPECULATION_SETTINGS]
+        if unknown:
             raise OptionError(
-                f"generate does not take {', '.join(map(repr, settings))} for a causal model: it "
+                f"generate does not take {', '.join(map(repr, unknown))} for a causal model: it "
                 "chooses the most likely tokens"
             )
         texts, mask = _checked_prompts(input_ids, attention_mask)
-        decoding = make_decoding({**self._generation_settings, **overrides})
-        end_tokens = torch.tensor(decoding.ends, dtype=torch.int64)
-        finished = torch.zeros(len(texts), dtype=torch.bool)
-        recompute_length = cache_recompute_length(self._read_json("config.json"))
+        overrides = {**self._generation_settings, **overrides, **settings}
+        speculation = parse_speculation(overrides)
+        decoding = make_decoding({**overrides, "prompt_lookup_num_tokens": None})
         places = texts.shape[1] + count
-        step, cache = texts, None
-        if self._has_shared_cache:
-            cache = self._make_cache(self._step_sessions[-1], len(texts), places)
-        for _ in range(count):
-            if recompute_length is not None and texts.shape[1] == recompute_length + 1:
-                step, cache = texts, cache if self._has_shared_cache else None
-            logits, cache = self._run_step(step, mask, cache, overwrite=self._has_shared_cache)
-            token = compute_scores(decoding, logits[:, -1], texts, mask).argmax(-1)
-            token = torch.where(finished, decoding.pad_token, token)
-            finished |= torch.isin(token, end_tokens)
-            step = token[:, None]
-            texts = torch.cat([texts, step], dim=1)
-            mask = torch.cat([mask, torch.ones_like(step)], dim=1)
-            if finished.all():
-                break
-        return texts
+        drafter: Drafter | None = None
+        if assistant_model is not None or speculation.prompt_lookup_num_tokens is not None:
+            self._check_speculation(len(texts), assistant_model, speculation)
+            drafter = _make_drafter(assistant_model, speculation, decoding, places)
+        cache = self._make_text_cache(len(texts), places, adapter)
+        return search_greedily(cache, texts, mask, decoding, count, drafter, streamer)
+
+    def _make_text_cache(self, batch: int, places: int, adapter: str | None = None) -> TextCache:
+        recompute_length = cache_recompute_length(self._read_json("config.json"))
+        return TextCache(self._select_adapter(adapter), batch, places, recompute_length)
+
+    def _check_speculation(self, batch: int, assistant: Any, options: SpeculationOptions) -> None:
+        """Raise OptionError if there are several texts, too few logits or another vocabulary."""
+        if batch != 1:
+            raise OptionError(
+                f"assistant_model and prompt_lookup_num_tokens are for one text, not for {batch}"
+            )
+        if not self._step_runner.returns_all_logits:
+            raise OptionError(
+                "assistant_model and prompt_lookup_num_tokens need the logits of every token, and "
+                f"'{self.folder}' has those of the last one: export it with logits='all'"
+            )
+        if assistant is None:
+            return
+        if options.prompt_lookup_num_tokens is not None:
+            raise OptionError("give assistant_model or prompt_lookup_num_tokens, not both")
+        if not isinstance(assistant, OnnxLanguageModel) or assistant.files[0] == ENCODER_MODEL:
+            raise OptionError(
+                "assistant_model is an OnnxLanguageModel without an encoder, not "
+                f"{assistant if isinstance(assistant, OnnxLanguageModel) else type(assistant)!r}"
+            )
+        sizes = [model._step_runner.vocabulary_size for model in (self, assistant)]
+        if sizes[0] != sizes[1]:
+            raise OptionError(
+                f"assistant_model has a vocabulary of {sizes[1]} tokens, and the model one of "
+                f"{sizes[0]}: it must be the same"
+            )
+
+
+def _make_drafter(
+    assistant: OnnxLanguageModel | None,
+    options: SpeculationOptions,
+    decoding: Decoding,
+    places: int,
+) -> Drafter:
+    if assistant is None:
+        count = options.prompt_lookup_num_tokens
+        assert count is not None, "one of both is set"
+        return PromptLookup(count, options.max_matching_ngram_size)
+    config = SimpleNamespace(**assistant._read_json("config.json"))
+    max_length = max_text_length(config) or places
+    return Assistant(assistant._make_text_cache(1, places), decoding, options, max_length)
 
 
 def _check_token_count(count: Any) -> None:
