@@ -21,6 +21,8 @@ TOTAL = f"{PAST} + {SEQUENCE}"
 # attention takes several tokens of several texts only without a past.
 _BATCH, _SEQUENCE, _PAST = 1, 3, 4
 LOGITS_TO_KEEP = "logits_to_keep"  # argument of forward: how many of the last tokens
+# Inputs of models that read images.
+EMBEDDINGS, IMAGE_FEATURES, TOKEN_TYPES = "inputs_embeds", "image_features", "token_type_ids"
 # Attributes of transformers' configurations that hold the maximal text length.
 CONTEXT_LENGTH_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 # Architectures whose `generate` recomputes the cache where LongRoPE changes its frequencies.
@@ -44,7 +46,10 @@ class Decoder:
     ``takes_position_ids`` tells whether forward takes position_ids. ``cache`` is the name of the
     cache among the arguments and results of forward; transformers 5.24 renamed it.
     ``has_quantized_cache`` tells whether the cache is a list of quantized tensors, and
-    ``last_logits`` whether the step returns the logits of the last token only.
+    ``last_logits`` whether the step returns the logits of the last token only. A step with an
+    ``embedding_width`` takes embeddings of that width instead of tokens. ``position_axes`` is the
+    number of positions of a token if it has several, and ``takes_token_types`` tells whether the
+    step also takes the types of all tokens.
     """
 
     model: Any
@@ -53,13 +58,17 @@ class Decoder:
     cache: str
     has_quantized_cache: bool = False
     last_logits: bool = False
+    embedding_width: int | None = None
+    position_axes: int | None = None
+    takes_token_types: bool = False
 
     def text_inputs(self) -> list[str]:
         """Return the names of the inputs that are not cache tensors."""
         return [
-            "input_ids",
+            "input_ids" if self.embedding_width is None else EMBEDDINGS,
             "attention_mask",
             *(["position_ids"] if self.takes_position_ids else []),
+            *([TOKEN_TYPES] if self.takes_token_types else []),
         ]
 
     def cache_names(self, prefix: str) -> list[str]:
@@ -82,11 +91,18 @@ class Decoder:
 
     def _make_call(self, ids: torch.Tensor, past: int, cache: Any) -> dict[str, Any]:
         device, (batch, length) = self.model.device, ids.shape
+        mask = torch.ones(batch, past + length, dtype=torch.int64, device=device)
         text = {
             "input_ids": ids.to(device),
-            "attention_mask": torch.ones(batch, past + length, dtype=torch.int64, device=device),
+            "attention_mask": mask,
             "position_ids": torch.arange(past, past + length, device=device).repeat(batch, 1),
+            TOKEN_TYPES: torch.zeros_like(mask),
         }
+        if self.position_axes is not None:
+            text["position_ids"] = text["position_ids"].repeat(self.position_axes, 1, 1)
+        if self.embedding_width is not None:
+            shape, dtype = (batch, length, self.embedding_width), self.model.dtype
+            text[EMBEDDINGS] = torch.zeros(shape, dtype=dtype, device=device)
         return {
             **{name: text[name] for name in self.text_inputs()},
             self.cache: cache,
@@ -115,10 +131,14 @@ class Decoder:
 
     def dynamic_shapes(self, with_past: bool = True) -> dict[str, Any]:
         """Return the dynamic dimensions of the example call."""
+        tokens = {0: BATCH, 1: SEQUENCE}
+        all_tokens = {0: BATCH, 1: TOTAL if with_past else SEQUENCE}
         text = {
-            "input_ids": {0: BATCH, 1: SEQUENCE},
-            "attention_mask": {0: BATCH, 1: TOTAL if with_past else SEQUENCE},
-            "position_ids": {0: BATCH, 1: SEQUENCE},
+            "input_ids": tokens,
+            EMBEDDINGS: tokens,
+            "attention_mask": all_tokens,
+            "position_ids": tokens if self.position_axes is None else {1: BATCH, 2: SEQUENCE},
+            TOKEN_TYPES: all_tokens,
         }
         return {
             **{name: text[name] for name in self.text_inputs()},

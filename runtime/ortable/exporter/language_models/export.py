@@ -24,7 +24,7 @@ from ortable.passes.weight_quantization import WeightOptions, parse_weights
 from ..to_onnx import export
 from .decoder import Decoder, make_decoder
 from .encoder_decoder import (
-    check_encoder_decoder_options,
+    check_causal_options,
     export_encoder_decoder,
     genai_config_of_whisper,
     is_encoder_decoder,
@@ -44,6 +44,12 @@ from .model_folder import (
 from .quantized_kv_cache import Cache, checked_cache, quantize_cache
 from .runner import OnnxLanguageModel
 from .shared_cache import share_cache
+from .vision_language import (
+    VisionLanguage,
+    export_vision_language,
+    is_vision_language,
+    make_vision_language,
+)
 
 _UNQUANTIZED = ("keep", "float32")
 Weights: TypeAlias = (
@@ -66,6 +72,7 @@ def export_language_model(
     tokenizer: Any = None,
     genai: bool | None = None,
     context_length: int | None = None,
+    images: Mapping[str, torch.Tensor] | None = None,
     target: Literal["onnxruntime"] | None = "onnxruntime",
     target_opset: int | None = None,
     export_options: ExportOptions | None = None,
@@ -112,6 +119,9 @@ def export_language_model(
             Whisper, with True an error where onnxruntime-genai does not have the type.
         context_length: the maximal text length for ``genai_config.json``; by default that of the
             configuration. This, ``loop`` and ``cache`` are for causal models.
+        images: for a model that reads images, an example of its image inputs, as its processor
+            makes them: ``{"pixel_values": ...}``. By default one image of the configuration's size.
+            The folder takes images of this size.
         target: as in to_onnx, but ``"onnxruntime"`` by default; None writes standard ONNX.
         target_opset: as in to_onnx.
         export_options: as in to_onnx.
@@ -147,19 +157,29 @@ def export_language_model(
         "weights": weight_options,
     }
     model = _cast_weights(model, weights)
+    causal_options = {
+        f"loop={loop!r}": loop,
+        "cache": cache_options,
+        "context_length": context_length,
+        "calibration": calibration,
+    }
     if is_encoder_decoder(model):
-        causal_options = {
-            f"loop={loop!r}": loop,
-            "cache": cache_options,
-            "context_length": context_length,
-            "calibration": calibration,
-        }
-        check_encoder_decoder_options(model, causal_options)
+        check_causal_options(model, "has an encoder and a decoder", causal_options)
         _write_encoder_decoder(
             model, path, merged, genai, tokenizer, {**keywords, "validate": validate}
         )
         return OnnxLanguageModel.load(path)
-    keywords["rewrites"] = ["default", "ort_cached_attention"] if target else "default"
+    rewrites = ["default", "ort_cached_attention"] if target else "default"
+    if images is not None and not is_vision_language(model):
+        raise OptionError(f"{type(model).__name__} reads no images: leave images out")
+    if is_vision_language(model):
+        causal_options |= {"merged=False": None if merged else False, "genai=True": genai or None}
+        check_causal_options(model, "reads images", causal_options)
+        options = {**keywords, "validate": validate}
+        parts = make_vision_language(model, logits == "last", images)
+        _write_vision_language(parts, path, tokenizer, rewrites, options)
+        return OnnxLanguageModel.load(path)
+    keywords["rewrites"] = rewrites
     decoder = make_decoder(model, logits == "last")
     if cache_options is not None:
         decoder = quantize_cache(decoder, cache_options)
@@ -206,6 +226,24 @@ def _write_encoder_decoder(
             write_json(folder / GENAI, content)
         save_with_shared_data(export_encoder_decoder(parts, merged, options), folder)
         _write_settings(model, tokenizer, folder)
+
+
+def _write_vision_language(
+    parts: VisionLanguage,
+    path: str | os.PathLike[str],
+    tokenizer: Any,
+    rewrites: Any,
+    keywords: Mapping[str, Any],
+) -> None:
+    """Write the folder of a model that reads images; ``rewrites`` are those of the step."""
+    options = {**keywords, "weights": _nest_weight_options(keywords["weights"])}
+    is_nested = parts.decoder.model is not parts.model
+    step_options = {**(options if is_nested else keywords), "rewrites": rewrites}
+    with replace_folder(path) as folder:
+        step = _export_step(parts.decoder, True, **step_options)
+        models = {MODEL: step, **export_vision_language(parts, options)}
+        save_with_shared_data(models, folder)
+        _write_settings(parts.model, tokenizer, folder)
 
 
 def _calibration_calls(decoder: Decoder, texts: Any) -> list[dict[str, Any]]:

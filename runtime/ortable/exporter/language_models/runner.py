@@ -18,13 +18,28 @@ from ortable.errors import InputError, OptionError
 from ortable.exporter.reporting.sessions import array_of, make_session, ort_value
 from ortable.ir.schemas import TENSOR_TYPES
 
+from .causal_runner import continue_texts, make_causal_generator
 from .decoder import cache_recompute_length
 from .decoding import compute_scores, make_decoding
 from .encoder_decoder_runner import generate_sequences, make_generator
-from .model_folder import ENCODER_MODEL, MODEL, PAST_MODEL, PROMPT_MODEL
+from .model_folder import (
+    EMBED_MODEL,
+    ENCODER_MODEL,
+    MODEL,
+    PAST_MODEL,
+    PROMPT_MODEL,
+    VISION_MODEL,
+)
 from .shared_cache import is_shared
 
 _PAST, _PRESENT = "past_key_values.", "present."
+# The files of each kind of folder; the last one has the cache.
+_FOLDERS = (
+    (VISION_MODEL, EMBED_MODEL, MODEL),
+    (MODEL,),
+    (ENCODER_MODEL, PAST_MODEL),
+    (PROMPT_MODEL, PAST_MODEL),
+)
 
 
 @dataclass(frozen=True)
@@ -66,7 +81,7 @@ class OnnxLanguageModel:
         folder = Path(path)
         provider_list = (CPU,) if providers is None else tuple(providers)
         check_providers(provider_list)
-        for files in ((MODEL,), (ENCODER_MODEL, PAST_MODEL), (PROMPT_MODEL, PAST_MODEL)):
+        for files in _FOLDERS:
             if all((folder / name).is_file() for name in files):
                 return cls(folder, files, provider_list)
         raise InputError(
@@ -90,11 +105,17 @@ class OnnxLanguageModel:
 
     @cached_property
     def _sequence_generator(self) -> Any:
-        """The model of transformers that runs an encoder and a decoder; None for one graph."""
-        if self.files[0] != ENCODER_MODEL:
+        """The model of transformers that runs the parts of a model; None for a causal model."""
+        if not self._has_parts:
             return None
+        make = make_generator if self.files[0] == ENCODER_MODEL else make_causal_generator
         settings = self._generation_settings
-        return make_generator(self.folder, self._step_sessions, settings, self._cache_device)
+        return make(self.folder, self._step_sessions, settings, self._cache_device)
+
+    @property
+    def _has_parts(self) -> bool:
+        """Whether other graphs than that of the step read the input."""
+        return self.files[0] in (ENCODER_MODEL, VISION_MODEL)
 
     @cached_property
     def _generation_settings(self) -> dict[str, Any]:
@@ -135,10 +156,10 @@ class OnnxLanguageModel:
             The logits, (batch, 1, vocabulary) of the last token, or (batch, sequence, vocabulary)
             with ``logits="all"``, and the cache for the next step.
         """
-        if self.files[0] == ENCODER_MODEL:
+        if self._has_parts:
+            parts = "an encoder and a decoder" if len(self.files) == 2 else "a part for images"
             raise OptionError(
-                f"step is for causal models; '{self.folder}' has an encoder and a decoder: call "
-                "generate"
+                f"step is for causal models; '{self.folder}' has {parts}: call generate"
             )
         batch, count = input_ids.shape
         if cache is None or count == 1 or batch == 1:
@@ -253,9 +274,12 @@ class OnnxLanguageModel:
         if self._sequence_generator is not None:
             if max_new_tokens is not None:
                 overrides["max_new_tokens"] = count
-            return generate_sequences(
-                self._sequence_generator, input_ids, attention_mask, {**overrides, **settings}
-            )
+            arguments = {**overrides, **settings}
+            generator = self._sequence_generator
+            if self.files[0] == ENCODER_MODEL:
+                return generate_sequences(generator, input_ids, attention_mask, arguments)
+            texts, _ = _checked_prompts(input_ids, None)
+            return continue_texts(generator, texts, attention_mask, arguments)
         if settings:
             raise OptionError(
                 f"generate does not take {', '.join(map(repr, settings))} for a causal model: it "
