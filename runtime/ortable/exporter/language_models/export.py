@@ -44,6 +44,7 @@ from .model_folder import (
 from .quantized_kv_cache import Cache, checked_cache, quantize_cache
 from .runner import OnnxLanguageModel
 from .shared_cache import share_cache
+from .state_space import export_state_space, has_states, make_state_space
 from .vision_language import (
     VisionLanguage,
     export_vision_language,
@@ -178,6 +179,16 @@ def export_language_model(
         options = {**keywords, "validate": validate}
         parts = make_vision_language(model, logits == "last", images)
         _write_vision_language(parts, path, tokenizer, rewrites, options)
+        return OnnxLanguageModel.load(path)
+    if has_states(model):
+        causal_options |= {"genai=True": genai or None}
+        check_causal_options(model, "has states in place of keys and values", causal_options)
+        states = make_state_space(model, logits == "last")
+        options = {**keywords, "weights": _nest_weight_options(weight_options)}
+        with replace_folder(path) as folder:
+            models = export_state_space(states, {**options, "validate": validate})
+            save_with_shared_data(models, folder)
+            _write_settings(model, tokenizer, folder)
         return OnnxLanguageModel.load(path)
     keywords["rewrites"] = rewrites
     decoder = make_decoder(model, logits == "last")

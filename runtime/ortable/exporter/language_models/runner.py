@@ -162,9 +162,11 @@ class OnnxLanguageModel:
                 f"step is for causal models; '{self.folder}' has {parts}: call generate"
             )
         batch, count = input_ids.shape
-        if cache is None or count == 1 or batch == 1:
+        takes_pieces = self._step_sessions[-1].get_inputs()[0].shape[1] != 1
+        if cache is None or count == 1 or (batch == 1 and takes_pieces):
             return self._run_step(input_ids, attention_mask, cache)
-        # ONNX Runtime's attention takes several tokens of several texts only without a past
+        # A graph with states takes one token, and ONNX Runtime's attention takes several tokens of
+        # several texts only without a past
         logits: list[torch.Tensor] = []
         new_cache = dict(cache)
         for last in range(count):
@@ -172,7 +174,7 @@ class OnnxLanguageModel:
             token = input_ids[:, last : last + 1]
             token_logits, new_cache = self._run_step(token, mask, new_cache)
             logits.append(token_logits)
-        returns_all = self._step_sessions[-1].get_outputs()[0].shape[1] != 1
+        returns_all = self._step_sessions[0].get_outputs()[0].shape[1] != 1
         return (torch.cat(logits, dim=1) if returns_all else logits[-1]), new_cache
 
     def _run_step(
