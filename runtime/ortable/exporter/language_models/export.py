@@ -84,7 +84,9 @@ def export_language_model(
 
     The graph takes the prompt (an empty cache), each further token (a cache, one token), and pieces
     of a text (a cache, several tokens). A model with an encoder and a decoder (T5, BART, Whisper)
-    becomes two graphs, ``encoder_model.onnx`` and ``decoder_with_past_model.onnx``.
+    becomes two graphs, ``encoder_model.onnx`` and ``decoder_with_past_model.onnx``; one that reads
+    images (LLaVA, Gemma 3) three, ``vision.onnx``, ``embed.onnx`` and ``model.onnx``; one with
+    states (Mamba) ``decoder_model.onnx`` and ``decoder_with_past_model.onnx``.
     docs/language-models.md describes inputs, outputs and shapes.
 
     Args:
@@ -135,9 +137,10 @@ def export_language_model(
     Raises:
         InputError: ``model`` is not a model that generates text, is in training mode or has no
             weights.
-        ExportError: the cache of the model is not keys and values of each layer, its layers have
-            different sizes (an error unless ``genai=False``), a model with an encoder has a
-            ``generate`` of its own, torch cannot export the model, or the folder is not writable.
+        ExportError: the cache of the model is not keys, values or states of each layer, its layers
+            have different sizes (an error unless ``genai=False``), a model with an encoder has a
+            ``generate`` of its own, images are read in a way that the graphs do not have, torch
+            cannot export the model, or the folder is not writable.
         OptionError: an option has an invalid value, or ``loop`` does not support a setting of
             generation_config.
     """

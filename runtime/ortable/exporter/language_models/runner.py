@@ -242,8 +242,9 @@ class OnnxLanguageModel:
         each step, with the repetition penalty of ``generation_config.json``, until every text has
         ended or has ``max_new_tokens`` new tokens. Texts that end earlier are padded.
 
-        With an encoder and a decoder, the result has the decoder's tokens, and ``generate`` of
-        transformers chooses them: it follows all of ``generation_config.json``, also beams.
+        With an encoder and a decoder, the result has the decoder's tokens. For such models and
+        those that read images, ``generate`` of transformers chooses the tokens: it follows all of
+        ``generation_config.json``, also beams.
 
         Args:
             input_ids: int64 (batch, sequence); shorter prompts are padded on the left, texts for
@@ -251,20 +252,21 @@ class OnnxLanguageModel:
                 bins, frames).
             attention_mask: int64 (batch, sequence), 0 for padding; ones by default.
             max_new_tokens: the maximal number of tokens to add, 20 by default; for an encoder and a
-                decoder, the default is that of ``generation_config.json``.
+                decoder, and for images, the default is that of ``generation_config.json``.
             eos_token_id: tokens that end a text; by default those of ``generation_config.json``, an
                 empty list for none.
             pad_token_id: the padding token; by default that of ``generation_config.json``, else the
                 first end token.
-            settings: for an encoder and a decoder, other settings of transformers' ``generate``:
-                ``num_beams=4``, ``do_sample=True``, for Whisper ``language="fr"``.
+            settings: for an encoder and a decoder, and for images, other settings of transformers'
+                ``generate``: ``num_beams=4``, ``do_sample=True``, for Whisper ``language="fr"``;
+                for a model that reads images, what its processor returns: ``pixel_values``, ...
 
         Returns:
             The texts.
 
         Raises:
-            InputError: the prompts are not integers (batch, sequence), or the mask has another
-                shape.
+            InputError: the prompts are not integers (batch, sequence), the mask has another shape,
+                or images have another size or number of tokens.
             OptionError: ``max_new_tokens`` is not a number of tokens, a setting is unknown, or
                 ``generation_config.json`` of a causal model has an unsupported setting (beams,
                 forced or forbidden tokens).

@@ -229,7 +229,12 @@ def make_state_space(model: Any, last_logits: bool) -> StateSpace:
         raise ExportError(f"{name}.forward takes no cache: export the model with to_onnx")
     tokens = torch.zeros(1, _SEQUENCE, dtype=torch.int64, device=model.device)
     with torch.no_grad():
-        cache = getattr(model(input_ids=tokens, use_cache=True), cache_argument)
+        cache = getattr(model(input_ids=tokens, use_cache=True), cache_argument, None)
+    if type(cache).__name__ != "DynamicCache":
+        raise ExportError(
+            f"the cache of {name} is a {type(cache).__name__}, not a DynamicCache of states, keys "
+            "and values: export the model with to_onnx"
+        )
     layers = []
     for number, layer in enumerate(cache.layers):
         values = _layer_values(layer)
