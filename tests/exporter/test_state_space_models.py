@@ -18,7 +18,7 @@ from ortable.exporter.language_models.state_space import StateGraph, make_state_
 
 from .helpers import assert_close
 
-VOCABULARY, TOKENS, CHUNK = 97, 8, 4
+VOCABULARY, TOKENS, CHUNK = 97, 8, 8
 _TEXT = {
     "vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2, "bos_token_id": 1,
     "eos_token_id": None, "pad_token_id": 0,

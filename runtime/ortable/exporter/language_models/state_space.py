@@ -20,7 +20,7 @@ import torch
 
 from ortable.builder import LargeModel
 from ortable.compat.scoped_patch import restore_on_exit
-from ortable.errors import ExportError
+from ortable.errors import ExportError, OrtableError
 from ortable.exporter.frontend.export_request import ExportOptions
 from ortable.exporter.language_models.decoder import (
     BATCH,
@@ -322,11 +322,16 @@ def _pad_tokens(tensor: torch.Tensor, count: int) -> torch.Tensor:
     return torch.cat([tensor, zeros], 1)
 
 
+def _chunk_size(config: Any) -> int | None:
+    """Return the number of tokens that a model scans at once, None if it does not say."""
+    sizes = [getattr(config, name, None) for name in ("chunk_size", "mamba_chunk_size")]
+    return next((size for size in sizes if isinstance(size, int)), None)
+
+
 def _check_prompts(parts: StateSpace, graph: StateGraph, program: Any) -> None:
     """Raise ExportError if the exported prompt differs from eager at one of several lengths."""
-    config, generator = parts.model.config, torch.Generator().manual_seed(0)
-    chunks = [getattr(config, name, None) for name in ("chunk_size", "mamba_chunk_size")]
-    chunk = next((size for size in chunks if isinstance(size, int)), _SEQUENCE)
+    name, config = type(parts.model).__name__, parts.model.config
+    generator, chunk = torch.Generator().manual_seed(0), _chunk_size(config) or _SEQUENCE
     for length in sorted({1, 2, chunk - 1, chunk, chunk + 1} - {0}):
         tokens = torch.randint(100, (1, length), generator=generator) % config.vocab_size
         texts = {
@@ -338,19 +343,27 @@ def _check_prompts(parts: StateSpace, graph: StateGraph, program: Any) -> None:
         call = {name: texts[name].to(parts.model.device) for name in names}
         with torch.no_grad():
             logits, _ = graph(**call)
-            result, _ = program(**call)
+            try:
+                result, _ = program(**call)
+            except OrtableError as error:
+                raise ExportError(
+                    f"the exported prompt of {name} does not run at {length} tokens: export the "
+                    "model with to_onnx, with ExportOptions(loops=True)"
+                ) from error
         tolerance = (1e-3 if logits.dtype == torch.float32 else 5e-2) * float(logits.abs().max())
         if not torch.allclose(result.to(logits), logits, rtol=0, atol=tolerance, equal_nan=True):
             raise ExportError(
-                f"the exported prompt of {type(parts.model).__name__} differs from the model at "
-                f"{length} tokens: export the model with to_onnx, with ExportOptions(loops=True)"
+                f"the exported prompt of {name} differs from the model at {length} tokens: export "
+                "the model with to_onnx, with ExportOptions(loops=True)"
             )
 
 
 def _example(parts: StateSpace, with_past: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the keywords of a call of StateGraph, and their dynamic dimensions."""
     device = parts.model.device
-    past, count = (_PAST, 1) if with_past else (0, _SEQUENCE)
+    # two chunks, since torch takes one for a constant
+    prompt_length = max(_SEQUENCE, (_chunk_size(parts.model.config) or 0) + 1)
+    past, count = (_PAST, 1) if with_past else (0, prompt_length)
     tokens = torch.zeros(_BATCH, count, dtype=torch.int64, device=device)
     mask = torch.ones(_BATCH, past + count, dtype=torch.int64, device=device)
     positions = torch.arange(past, past + count, device=device).repeat(_BATCH, 1)
