@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -44,7 +44,7 @@ from .model_folder import (
 from .quantized_kv_cache import Cache, checked_cache, quantize_cache
 from .runner import OnnxLanguageModel
 from .shared_cache import share_cache
-from .state_space import export_state_space, has_states, make_state_space
+from .state_space import StateSpace, export_state_space, has_states, make_state_space
 from .vision_language import (
     VisionLanguage,
     export_vision_language,
@@ -161,38 +161,19 @@ def export_language_model(
         "weights": weight_options,
     }
     model = _cast_weights(model, weights)
+    rewrites = ["default", "ort_cached_attention"] if target else "default"
     causal_options = {
         f"loop={loop!r}": loop,
         "cache": cache_options,
         "context_length": context_length,
         "calibration": calibration,
     }
-    if is_encoder_decoder(model):
-        check_causal_options(model, "has an encoder and a decoder", causal_options)
-        _write_encoder_decoder(
-            model, path, merged, genai, tokenizer, {**keywords, "validate": validate}
-        )
-        return OnnxLanguageModel.load(path)
-    rewrites = ["default", "ort_cached_attention"] if target else "default"
     if images is not None and not is_vision_language(model):
         raise OptionError(f"{type(model).__name__} reads no images: leave images out")
-    if is_vision_language(model):
-        causal_options |= {"merged=False": None if merged else False, "genai=True": genai or None}
-        check_causal_options(model, "reads images", causal_options)
-        options = {**keywords, "validate": validate}
-        parts = make_vision_language(model, logits == "last", images)
-        _write_vision_language(parts, path, tokenizer, rewrites, options)
-        return OnnxLanguageModel.load(path)
-    if has_states(model):
-        causal_options |= {"genai=True": genai or None}
-        check_causal_options(model, "has states in place of keys and values", causal_options)
-        states = make_state_space(model, logits == "last")
-        options = {**keywords, "weights": _nest_weight_options(weight_options)}
-        with replace_folder(path) as folder:
-            models = export_state_space(states, {**options, "validate": validate})
-            save_with_shared_data(models, folder)
-            _write_settings(model, tokenizer, folder)
-        return OnnxLanguageModel.load(path)
+    settings = _FolderSettings(path, merged, genai, tokenizer, {**keywords, "validate": validate})
+    written = _write_other_kind(model, settings, causal_options, images, logits == "last", rewrites)
+    if written is not None:
+        return written
     keywords["rewrites"] = rewrites
     decoder = make_decoder(model, logits == "last")
     if cache_options is not None:
@@ -223,41 +204,83 @@ def export_language_model(
     return OnnxLanguageModel.load(path)
 
 
-def _write_encoder_decoder(
+@dataclass(frozen=True)
+class _FolderSettings:
+    """Arguments of export_language_model for the models that are no plain decoder.
+
+    ``keywords`` are those of `export`.
+    """
+
+    path: str | os.PathLike[str]
+    merged: bool
+    genai: bool | None
+    tokenizer: Any
+    keywords: dict[str, Any]
+
+    @property
+    def nested_keywords(self) -> dict[str, Any]:
+        """The keywords for modules that have the model as their attribute ``model``."""
+        weights = _nest_weight_options(self.keywords["weights"])
+        return {**self.keywords, "weights": weights}
+
+
+def _write_other_kind(
     model: Any,
-    path: str | os.PathLike[str],
-    merged: bool,
-    genai: bool | None,
-    tokenizer: Any,
-    keywords: Mapping[str, Any],
-) -> None:
-    """Write the folder of a model with an encoder; ``keywords`` are those of `export`."""
+    settings: _FolderSettings,
+    causal_options: Mapping[str, Any],
+    images: Mapping[str, torch.Tensor] | None,
+    last_logits: bool,
+    rewrites: Any,
+) -> OnnxLanguageModel | None:
+    """Write the folder of a model that is no plain decoder, and return None for a decoder."""
+    genai = {"genai=True": settings.genai or None}
+    if is_encoder_decoder(model):
+        check_causal_options(model, "has an encoder and a decoder", causal_options)
+        return _write_encoder_decoder(model, settings)
+    if is_vision_language(model):
+        merged = {"merged=False": None if settings.merged else False}
+        check_causal_options(model, "reads images", {**causal_options, **merged, **genai})
+        return _write_vision_language(
+            make_vision_language(model, last_logits, images), rewrites, settings
+        )
+    if has_states(model):
+        kind = "has states in place of keys and values"
+        check_causal_options(model, kind, {**causal_options, **genai})
+        return _write_state_space(make_state_space(model, last_logits), settings)
+    return None
+
+
+def _write_encoder_decoder(model: Any, settings: _FolderSettings) -> OnnxLanguageModel:
     parts = make_encoder_decoder(model)
-    options = {**keywords, "weights": _nest_weight_options(keywords["weights"])}
-    with replace_folder(path) as folder:
-        content = genai_config_of_whisper(parts, genai)
+    with replace_folder(settings.path) as folder:
+        content = genai_config_of_whisper(parts, settings.genai)
         if content is not None:
             write_json(folder / GENAI, content)
-        save_with_shared_data(export_encoder_decoder(parts, merged, options), folder)
-        _write_settings(model, tokenizer, folder)
+        models = export_encoder_decoder(parts, settings.merged, settings.nested_keywords)
+        save_with_shared_data(models, folder)
+        _write_settings(model, settings.tokenizer, folder)
+    return OnnxLanguageModel.load(settings.path)
 
 
 def _write_vision_language(
-    parts: VisionLanguage,
-    path: str | os.PathLike[str],
-    tokenizer: Any,
-    rewrites: Any,
-    keywords: Mapping[str, Any],
-) -> None:
+    parts: VisionLanguage, rewrites: Any, settings: _FolderSettings
+) -> OnnxLanguageModel:
     """Write the folder of a model that reads images; ``rewrites`` are those of the step."""
-    options = {**keywords, "weights": _nest_weight_options(keywords["weights"])}
-    is_nested = parts.decoder.model is not parts.model
-    step_options = {**(options if is_nested else keywords), "rewrites": rewrites}
-    with replace_folder(path) as folder:
-        step = _export_step(parts.decoder, True, **step_options)
-        models = {MODEL: step, **export_vision_language(parts, options)}
+    nested = settings.nested_keywords
+    step_keywords = settings.keywords if parts.decoder.model is parts.model else nested
+    with replace_folder(settings.path) as folder:
+        step = _export_step(parts.decoder, True, rewrites=rewrites, **step_keywords)
+        models = {MODEL: step, **export_vision_language(parts, nested)}
         save_with_shared_data(models, folder)
-        _write_settings(parts.model, tokenizer, folder)
+        _write_settings(parts.model, settings.tokenizer, folder)
+    return OnnxLanguageModel.load(settings.path)
+
+
+def _write_state_space(parts: StateSpace, settings: _FolderSettings) -> OnnxLanguageModel:
+    with replace_folder(settings.path) as folder:
+        save_with_shared_data(export_state_space(parts, settings.nested_keywords), folder)
+        _write_settings(parts.model, settings.tokenizer, folder)
+    return OnnxLanguageModel.load(settings.path)
 
 
 def _calibration_calls(decoder: Decoder, texts: Any) -> list[dict[str, Any]]:

@@ -229,7 +229,8 @@ def make_state_space(model: Any, last_logits: bool) -> StateSpace:
         raise ExportError(f"{name}.forward takes no cache: export the model with to_onnx")
     tokens = torch.zeros(1, _SEQUENCE, dtype=torch.int64, device=model.device)
     with torch.no_grad():
-        cache = getattr(model(input_ids=tokens, use_cache=True), cache_argument, None)
+        output: Any = model(input_ids=tokens, use_cache=True)
+    cache: Any = getattr(output, cache_argument, None)
     if type(cache).__name__ != "DynamicCache":
         raise ExportError(
             f"the cache of {name} is a {type(cache).__name__}, not a DynamicCache of states, keys "
@@ -247,7 +248,7 @@ def make_state_space(model: Any, last_logits: bool) -> StateSpace:
             )
         layers.append(
             tuple(
-                CacheTensor(kind, _sizes(kind, value), value.dtype)
+                CacheTensor(kind, _tensor_sizes(kind, value), value.dtype)
                 for kind, value in values.items()
             )
         )
@@ -255,7 +256,7 @@ def make_state_space(model: Any, last_logits: bool) -> StateSpace:
     return StateSpace(model, tuple(layers), cache_argument, is_last)
 
 
-def _sizes(kind: str, value: torch.Tensor) -> tuple[int | None, ...]:
+def _tensor_sizes(kind: str, value: torch.Tensor) -> tuple[int | None, ...]:
     sizes: list[int | None] = list(value.shape[1:])
     if kind in ("key", "value"):
         sizes[1] = None
@@ -277,7 +278,7 @@ def export_state_space(parts: StateSpace, keywords: Mapping[str, Any]) -> dict[s
     options = {**keywords, "export_options": keywords.get("export_options") or default}
     for file, with_past in ((PROMPT_MODEL, False), (PAST_MODEL, True)):
         graph = StateGraph(parts).eval()
-        call, shapes = _example(parts, with_past)
+        call, shapes = _example_call(parts, with_past)
         past = parts.cache_names("past_key_values") if with_past else []
         with _pad_without_branches(parts.model):
             program = export(
@@ -358,7 +359,7 @@ def _check_prompts(parts: StateSpace, graph: StateGraph, program: Any) -> None:
             )
 
 
-def _example(parts: StateSpace, with_past: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+def _example_call(parts: StateSpace, with_past: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the keywords of a call of StateGraph, and their dynamic dimensions."""
     device = parts.model.device
     # two chunks, since torch takes one for a constant
