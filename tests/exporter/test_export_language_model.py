@@ -459,11 +459,6 @@ def make_tokenizer() -> Any:
     )
 
 
-def mamba() -> Any:
-    config = transformers.MambaConfig(vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=1)
-    return transformers.MambaForCausalLM(config).eval()
-
-
 def encoder() -> Any:
     return transformers.BertLMHeadModel(transformers.BertConfig(**_LLAMA)).eval()
 
@@ -473,11 +468,14 @@ def mini_max() -> Any:
     return transformers.MiniMaxForCausalLM(config).eval()
 
 
-def hybrid() -> Any:
-    config = transformers.Lfm2Config(
-        **{**_LLAMA, "num_hidden_layers": 2}, layer_types=["conv", "full_attention"]
-    )
-    return transformers.Lfm2ForCausalLM(config).eval()
+def indexed() -> Any:
+    """Return a model whose layers cache a third tensor, the keys of an indexer."""
+    config = transformers.DeepseekV32Config(
+        **{**_LLAMA, "num_key_value_heads": 4}, q_lora_rank=8, kv_lora_rank=8, qk_rope_head_dim=4,
+        qk_nope_head_dim=8, v_head_dim=8, first_k_dense_replace=1, index_n_heads=2,
+        index_head_dim=8, index_topk=4,
+    )  # fmt: skip
+    return transformers.DeepseekV32ForCausalLM(config).eval()
 
 
 def latent() -> Any:
@@ -495,10 +493,9 @@ def latent() -> Any:
         (lambda: torch.nn.Linear(2, 3), InputError, "generates text.*not Linear"),
         (lambda: build("gpt2").train(), InputError, r"call model\.eval\(\)"),
         (lambda: build("gpt2").to("meta"), InputError, "without data"),
-        (mamba, ExportError, "does not take past_key_values|the cache of Mamba"),
         (encoder, ExportError, "BertLMHeadModel returns no cache.*is_decoder=True"),
         (mini_max, ExportError, "the cache of MiniMaxForCausalLM is a MiniMaxCache, not a Dynamic"),
-        (hybrid, ExportError, "layer 0 of the cache of Lfm2ForCausalLM is a .*no names"),
+        (indexed, ExportError, "layer 0 of the cache of DeepseekV32ForCausalLM is a .*no names"),
         (latent, ExportError, "width of values.*genai=False"),
     ],
 )

@@ -23,6 +23,8 @@ _BATCH, _SEQUENCE, _PAST = 1, 3, 4
 _FIRST_TOKEN = 2  # the embedding of a padding token, often 0 or 1, is zero
 _RANK = 2  # of the adapters of the example
 LOGITS_TO_KEEP = "logits_to_keep"  # argument of forward: how many of the last tokens
+# Inputs of models that read images.
+EMBEDDINGS, IMAGE_FEATURES, TOKEN_TYPES = "inputs_embeds", "image_features", "token_type_ids"
 # Attributes of transformers' configurations that hold the maximal text length.
 CONTEXT_LENGTH_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 # Architectures whose `generate` recomputes the cache where LongRoPE changes its frequencies.
@@ -56,7 +58,9 @@ class Decoder:
     cache among the arguments and results of forward; transformers 5.24 renamed it.
     ``has_quantized_cache`` tells whether the cache is a list of quantized tensors, and
     ``last_logits`` whether the step returns the logits of the last token only. ``adapted_layers``
-    are those with inputs for adapters.
+    are those with inputs for adapters. A step with an ``embedding_width`` takes embeddings of that
+    width instead of tokens. ``position_axes`` is the number of positions of a token if it has
+    several, and ``takes_token_types`` tells whether the step also takes the types of all tokens.
     """
 
     model: Any
@@ -66,6 +70,9 @@ class Decoder:
     has_quantized_cache: bool = False
     last_logits: bool = False
     adapted_layers: tuple[AdaptedLayer, ...] = ()
+    embedding_width: int | None = None
+    position_axes: int | None = None
+    takes_token_types: bool = False
 
     @property
     def name(self) -> str:
@@ -75,9 +82,10 @@ class Decoder:
     def text_inputs(self) -> list[str]:
         """Return the names of the inputs that are not cache tensors."""
         return [
-            "input_ids",
+            "input_ids" if self.embedding_width is None else EMBEDDINGS,
             "attention_mask",
             *(["position_ids"] if self.takes_position_ids else []),
+            *([TOKEN_TYPES] if self.takes_token_types else []),
         ]
 
     def cache_names(self, prefix: str) -> list[str]:
@@ -101,11 +109,19 @@ class Decoder:
 
     def _make_call(self, ids: torch.Tensor, past: int, cache: Any, rank: int = 0) -> dict[str, Any]:
         device, (batch, length) = self.model.device, ids.shape
+        mask = torch.ones(batch, past + length, dtype=torch.int64, device=device)
         text = {
             "input_ids": ids.to(device),
-            "attention_mask": torch.ones(batch, past + length, dtype=torch.int64, device=device),
+            "attention_mask": mask,
             "position_ids": torch.arange(past, past + length, device=device).repeat(batch, 1),
+            TOKEN_TYPES: torch.zeros_like(mask),
         }
+        if self.position_axes is not None:
+            text["position_ids"] = text["position_ids"].repeat(self.position_axes, 1, 1)
+        if self.embedding_width is not None:
+            shape, dtype = (batch, length, self.embedding_width), self.model.dtype
+            values = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+            text[EMBEDDINGS] = values.to(device, dtype)
         return {
             **{name: text[name] for name in self.text_inputs()},
             self.cache: cache,
@@ -146,10 +162,14 @@ class Decoder:
 
     def dynamic_shapes(self, with_past: bool = True) -> dict[str, Any]:
         """Return the dynamic dimensions of the example call."""
+        tokens = {0: BATCH, 1: SEQUENCE}
+        all_tokens = {0: BATCH, 1: TOTAL if with_past else SEQUENCE}
         text = {
-            "input_ids": {0: BATCH, 1: SEQUENCE},
-            "attention_mask": {0: BATCH, 1: TOTAL if with_past else SEQUENCE},
-            "position_ids": {0: BATCH, 1: SEQUENCE},
+            "input_ids": tokens,
+            EMBEDDINGS: tokens,
+            "attention_mask": all_tokens,
+            "position_ids": tokens if self.position_axes is None else {1: BATCH, 2: SEQUENCE},
+            TOKEN_TYPES: all_tokens,
         }
         return {
             **{name: text[name] for name in self.text_inputs()},

@@ -230,13 +230,16 @@ def make_encoder_decoder(model: Any) -> EncoderDecoder:
     return parts
 
 
-def check_encoder_decoder_options(model: Any, causal_options: Mapping[str, Any]) -> None:
-    """Raise OptionError for options, by name, that need a causal model and are not None."""
+def check_causal_options(model: Any, kind: str, causal_options: Mapping[str, Any]) -> None:
+    """Raise OptionError for options, by name, that need a causal model and are not None.
+
+    ``kind`` says what the model has beside a decoder.
+    """
     refused = [name for name, value in causal_options.items() if value is not None]
     if refused:
         raise OptionError(
-            f"{type(model).__name__} has an encoder and a decoder, and {', '.join(refused)} is for "
-            "causal models: leave it out"
+            f"{type(model).__name__} {kind}, and {', '.join(refused)} is for causal models: leave "
+            "it out"
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -33,7 +33,7 @@ from .adapted_decoder import (
 from .adapters import Adapter, LoraWeights, read_adapters, write_adapters
 from .decoder import Decoder, make_decoder
 from .encoder_decoder import (
-    check_encoder_decoder_options,
+    check_causal_options,
     export_encoder_decoder,
     genai_config_of_whisper,
     is_encoder_decoder,
@@ -53,6 +53,13 @@ from .model_folder import (
 from .quantized_kv_cache import Cache, CacheOptions, checked_cache, quantize_cache
 from .runner import OnnxLanguageModel
 from .shared_cache import share_cache
+from .state_space import StateSpace, export_state_space, has_states, make_state_space
+from .vision_language import (
+    VisionLanguage,
+    export_vision_language,
+    is_vision_language,
+    make_vision_language,
+)
 
 _UNQUANTIZED = ("keep", "float32")
 Weights: TypeAlias = (
@@ -76,6 +83,7 @@ def export_language_model(
     tokenizer: Any = None,
     genai: bool | None = None,
     context_length: int | None = None,
+    images: Mapping[str, torch.Tensor] | None = None,
     target: Literal["onnxruntime"] | None = "onnxruntime",
     target_opset: int | None = None,
     export_options: ExportOptions | None = None,
@@ -86,7 +94,9 @@ def export_language_model(
 
     The graph takes the prompt (an empty cache), each further token (a cache, one token), and pieces
     of a text (a cache, several tokens). A model with an encoder and a decoder (T5, BART, Whisper)
-    becomes two graphs, ``encoder_model.onnx`` and ``decoder_with_past_model.onnx``.
+    becomes two graphs, ``encoder_model.onnx`` and ``decoder_with_past_model.onnx``; one that reads
+    images (LLaVA, Gemma 3) three, ``vision.onnx``, ``embed.onnx`` and ``model.onnx``; one with
+    states (Mamba) ``decoder_model.onnx`` and ``decoder_with_past_model.onnx``.
     docs/language-models.md describes inputs, outputs and shapes.
 
     Args:
@@ -128,6 +138,9 @@ def export_language_model(
             Whisper, with True an error where onnxruntime-genai does not have the type.
         context_length: the maximal text length for ``genai_config.json``; by default that of the
             configuration. This, ``loop`` and ``cache`` are for causal models.
+        images: for a model that reads images, an example of its image inputs, as its processor
+            makes them: ``{"pixel_values": ...}``. By default one image of the configuration's size.
+            The folder takes images of this size.
         target: as in to_onnx, but ``"onnxruntime"`` by default; None writes standard ONNX.
         target_opset: as in to_onnx.
         export_options: as in to_onnx.
@@ -141,9 +154,10 @@ def export_language_model(
         InputError: ``model`` is not a model that generates text, is in training mode or has no
             weights; the path has no quantized checkpoint; or an adapter is not one of PEFT, or has
             other layers.
-        ExportError: the cache of the model is not keys and values of each layer, its layers have
-            different sizes (an error unless ``genai=False``), a model with an encoder has a
-            ``generate`` of its own, torch cannot export the model, or the folder is not writable.
+        ExportError: the cache of the model is not keys, values or states of each layer, its layers
+            have different sizes (an error unless ``genai=False``), a model with an encoder has a
+            ``generate`` of its own, images are read in a way that the graphs do not have, torch
+            cannot export the model, or the folder is not writable.
         OptionError: an option has an invalid value, or ``loop`` does not support a setting of
             generation_config.
     """
@@ -167,20 +181,21 @@ def export_language_model(
         "weights": weight_options,
     }
     model = _cast_weights(model, weights)
-    if is_encoder_decoder(model):
-        causal_options = {
-            f"loop={loop!r}": loop,
-            "cache": cache_options,
-            "adapters": adapters or None,
-            "context_length": context_length,
-            "calibration": calibration,
-        }
-        check_encoder_decoder_options(model, causal_options)
-        _write_encoder_decoder(
-            model, path, merged, genai, tokenizer, {**keywords, "validate": validate}
-        )
-        return OnnxLanguageModel.load(path)
-    keywords["rewrites"] = ["default", "ort_cached_attention"] if target else "default"
+    rewrites = ["default", "ort_cached_attention"] if target else "default"
+    causal_options = {
+        f"loop={loop!r}": loop,
+        "cache": cache_options,
+        "adapters": adapters or None,
+        "context_length": context_length,
+        "calibration": calibration,
+    }
+    if images is not None and not is_vision_language(model):
+        raise OptionError(f"{type(model).__name__} reads no images: leave images out")
+    settings = _FolderSettings(path, merged, genai, tokenizer, {**keywords, "validate": validate})
+    written = _write_other_kind(model, settings, causal_options, images, logits == "last", rewrites)
+    if written is not None:
+        return written
+    keywords["rewrites"] = rewrites
     decoder = make_decoder(model, logits == "last")
     decoder = _wrap_model(decoder, adapter_weights, cache_options)
     for _ in range(bool(adapter_weights) + (cache_options is not None)):
@@ -225,23 +240,83 @@ def _wrap_model(
     return quantize_cache(decoder, cache_options, arguments)
 
 
-def _write_encoder_decoder(
+@dataclass(frozen=True)
+class _FolderSettings:
+    """Arguments of export_language_model for the models that are no plain decoder.
+
+    ``keywords`` are those of `export`.
+    """
+
+    path: str | os.PathLike[str]
+    merged: bool
+    genai: bool | None
+    tokenizer: Any
+    keywords: dict[str, Any]
+
+    @property
+    def nested_keywords(self) -> dict[str, Any]:
+        """The keywords for modules that have the model as their attribute ``model``."""
+        weights = _nest_weight_options(self.keywords["weights"])
+        return {**self.keywords, "weights": weights}
+
+
+def _write_other_kind(
     model: Any,
-    path: str | os.PathLike[str],
-    merged: bool,
-    genai: bool | None,
-    tokenizer: Any,
-    keywords: Mapping[str, Any],
-) -> None:
-    """Write the folder of a model with an encoder; ``keywords`` are those of `export`."""
+    settings: _FolderSettings,
+    causal_options: Mapping[str, Any],
+    images: Mapping[str, torch.Tensor] | None,
+    last_logits: bool,
+    rewrites: Any,
+) -> OnnxLanguageModel | None:
+    """Write the folder of a model that is no plain decoder, and return None for a decoder."""
+    genai = {"genai=True": settings.genai or None}
+    if is_encoder_decoder(model):
+        check_causal_options(model, "has an encoder and a decoder", causal_options)
+        return _write_encoder_decoder(model, settings)
+    if is_vision_language(model):
+        merged = {"merged=False": None if settings.merged else False}
+        check_causal_options(model, "reads images", {**causal_options, **merged, **genai})
+        return _write_vision_language(
+            make_vision_language(model, last_logits, images), rewrites, settings
+        )
+    if has_states(model):
+        kind = "has states in place of keys and values"
+        check_causal_options(model, kind, {**causal_options, **genai})
+        return _write_state_space(make_state_space(model, last_logits), settings)
+    return None
+
+
+def _write_encoder_decoder(model: Any, settings: _FolderSettings) -> OnnxLanguageModel:
     parts = make_encoder_decoder(model)
-    options = {**keywords, "weights": _nest_weight_options(keywords["weights"])}
-    with replace_folder(path) as folder:
-        content = genai_config_of_whisper(parts, genai)
+    with replace_folder(settings.path) as folder:
+        content = genai_config_of_whisper(parts, settings.genai)
         if content is not None:
             write_json(folder / GENAI, content)
-        save_with_shared_data(export_encoder_decoder(parts, merged, options), folder)
-        _write_settings(model, tokenizer, folder)
+        models = export_encoder_decoder(parts, settings.merged, settings.nested_keywords)
+        save_with_shared_data(models, folder)
+        _write_settings(model, settings.tokenizer, folder)
+    return OnnxLanguageModel.load(settings.path)
+
+
+def _write_vision_language(
+    parts: VisionLanguage, rewrites: Any, settings: _FolderSettings
+) -> OnnxLanguageModel:
+    """Write the folder of a model that reads images; ``rewrites`` are those of the step."""
+    nested = settings.nested_keywords
+    step_keywords = settings.keywords if parts.decoder.model is parts.model else nested
+    with replace_folder(settings.path) as folder:
+        step = _export_step(parts.decoder, True, rewrites=rewrites, **step_keywords)
+        models = {MODEL: step, **export_vision_language(parts, nested)}
+        save_with_shared_data(models, folder)
+        _write_settings(parts.model, settings.tokenizer, folder)
+    return OnnxLanguageModel.load(settings.path)
+
+
+def _write_state_space(parts: StateSpace, settings: _FolderSettings) -> OnnxLanguageModel:
+    with replace_folder(settings.path) as folder:
+        save_with_shared_data(export_state_space(parts, settings.nested_keywords), folder)
+        _write_settings(parts.model, settings.tokenizer, folder)
+    return OnnxLanguageModel.load(settings.path)
 
 
 def _calibration_calls(decoder: Decoder, texts: Any) -> list[dict[str, Any]]:

@@ -30,9 +30,12 @@ MODEL = "model.onnx"
 SEARCHES = {"greedy": "greedy_search.onnx", "sample": "sampled_search.onnx"}
 PROMPT_MODEL, PAST_MODEL = "decoder_model.onnx", "decoder_with_past_model.onnx"
 ENCODER_MODEL = "encoder_model.onnx"
+VISION_MODEL, EMBED_MODEL = "vision.onnx", "embed.onnx"
 GENAI = "genai_config.json"
 ADAPTER_SUFFIX = ".onnx_adapter"
-_MODELS = (MODEL, ENCODER_MODEL, PROMPT_MODEL, PAST_MODEL, *SEARCHES.values())
+_MODELS = (
+    MODEL, ENCODER_MODEL, PROMPT_MODEL, PAST_MODEL, VISION_MODEL, EMBED_MODEL, *SEARCHES.values(),
+)  # fmt: skip
 _EXTERNAL_THRESHOLD = 1024  # weights of at least this many bytes are in the data file
 # Files of an earlier export, which are deleted even if the new export does not write them.
 _GENERATED_FILES = (GENAI, *(f"{name}{end}" for name in _MODELS for end in ("", ".data")))

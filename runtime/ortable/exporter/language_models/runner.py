@@ -26,14 +26,30 @@ from .adapters import (
     session_inputs,
     write_adapter,
 )
+from .causal_runner import continue_texts, make_causal_generator
 from .decoder import cache_recompute_length, max_text_length
 from .decoding import Decoding, make_decoding
 from .encoder_decoder_runner import generate_sequences, make_generator
 from .greedy_search import search_greedily
-from .model_folder import ENCODER_MODEL, MODEL, PAST_MODEL, PROMPT_MODEL
+from .model_folder import (
+    EMBED_MODEL,
+    ENCODER_MODEL,
+    MODEL,
+    PAST_MODEL,
+    PROMPT_MODEL,
+    VISION_MODEL,
+)
 from .speculation import SETTINGS as SPECULATION_SETTINGS
 from .speculation import Assistant, Drafter, PromptLookup, SpeculationOptions, parse_speculation
 from .steps import StepRunner, TextCache
+
+# The files of each kind of folder; the last one has the cache.
+_FOLDERS = (
+    (VISION_MODEL, EMBED_MODEL, MODEL),
+    (MODEL,),
+    (ENCODER_MODEL, PAST_MODEL),
+    (PROMPT_MODEL, PAST_MODEL),
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +91,7 @@ class OnnxLanguageModel:
         folder = Path(path)
         provider_list = (CPU,) if providers is None else tuple(providers)
         check_providers(provider_list)
-        for files in ((MODEL,), (ENCODER_MODEL, PAST_MODEL), (PROMPT_MODEL, PAST_MODEL)):
+        for files in _FOLDERS:
             if all((folder / name).is_file() for name in files):
                 return cls(folder, files, provider_list)
         raise InputError(
@@ -107,11 +123,17 @@ class OnnxLanguageModel:
 
     @cached_property
     def _sequence_generator(self) -> Any:
-        """The model of transformers that runs an encoder and a decoder; None for one graph."""
-        if self.files[0] != ENCODER_MODEL:
+        """The model of transformers that runs the parts of a model; None for a causal model."""
+        if not self._has_parts:
             return None
+        make = make_generator if self.files[0] == ENCODER_MODEL else make_causal_generator
         settings = self._generation_settings
-        return make_generator(self.folder, self._step_sessions, settings, self._step_runner.device)
+        return make(self.folder, self._step_sessions, settings, self._step_runner.device)
+
+    @property
+    def _has_parts(self) -> bool:
+        """Whether other graphs than that of the step read the input."""
+        return self.files[0] in (ENCODER_MODEL, VISION_MODEL)
 
     @cached_property
     def _generation_settings(self) -> dict[str, Any]:
@@ -185,16 +207,17 @@ class OnnxLanguageModel:
             The logits, (batch, 1, vocabulary) of the last token, or (batch, sequence, vocabulary)
             with ``logits="all"``, and the cache for the next step.
         """
-        if self.files[0] == ENCODER_MODEL:
+        if self._has_parts:
+            parts = "an encoder and a decoder" if len(self.files) == 2 else "a part for images"
             raise OptionError(
-                f"step is for causal models; '{self.folder}' has an encoder and a decoder: call "
-                "generate"
+                f"step is for causal models; '{self.folder}' has {parts}: call generate"
             )
         runner = self._select_adapter(adapter)
         batch, count = input_ids.shape
-        if cache is None or count == 1 or batch == 1:
+        if cache is None or count == 1 or (batch == 1 and runner.takes_pieces):
             return runner.run_step(input_ids, attention_mask, cache)
-        # ONNX Runtime's attention takes several tokens of several texts only without a past
+        # A graph with states takes one token, and ONNX Runtime's attention takes several tokens of
+        # several texts only without a past
         logits: list[torch.Tensor] = []
         new_cache = dict(cache)
         for last in range(count):
@@ -225,8 +248,9 @@ class OnnxLanguageModel:
         each step, with the repetition penalty of ``generation_config.json``, until every text has
         ended or has ``max_new_tokens`` new tokens. Texts that end earlier are padded.
 
-        With an encoder and a decoder, the result has the decoder's tokens, and ``generate`` of
-        transformers chooses them: it follows all of ``generation_config.json``, also beams.
+        With an encoder and a decoder, the result has the decoder's tokens. For such models and
+        those that read images, ``generate`` of transformers chooses the tokens: it follows all of
+        ``generation_config.json``, also beams.
 
         Args:
             input_ids: int64 (batch, sequence); shorter prompts are padded on the left, texts for
@@ -234,7 +258,7 @@ class OnnxLanguageModel:
                 bins, frames).
             attention_mask: int64 (batch, sequence), 0 for padding; ones by default.
             max_new_tokens: the maximal number of tokens to add, 20 by default; for an encoder and a
-                decoder, the default is that of ``generation_config.json``.
+                decoder, and for images, the default is that of ``generation_config.json``.
             eos_token_id: tokens that end a text; by default those of ``generation_config.json``, an
                 empty list for none.
             pad_token_id: the padding token; by default that of ``generation_config.json``, else the
@@ -249,15 +273,18 @@ class OnnxLanguageModel:
                 None for the model without one. It is for causal models.
             settings: for a causal model ``max_matching_ngram_size``, 2 by default, for prompt
                 lookup; ``num_assistant_tokens`` and ``assistant_confidence_threshold``, 20 and 0.4,
-                for an assistant. For an encoder and a decoder, other settings of transformers'
-                ``generate``: ``num_beams=4``, ``do_sample=True``, for Whisper ``language="fr"``.
+                for an assistant. For an encoder and a decoder, and for images, other settings of
+                transformers' ``generate``: ``num_beams=4``, ``do_sample=True``, for Whisper
+                ``language="fr"``; for a model that reads images, what its processor returns:
+                ``pixel_values``, ...
 
         Returns:
             The texts.
 
         Raises:
             InputError: the prompts are not integers (batch, sequence), the mask has another
-                shape, or the folder does not have the adapter.
+                shape, images have another size or number of tokens, or the folder does not have the
+                adapter.
             OptionError: ``max_new_tokens`` is not a number of tokens, a setting is unknown,
                 ``generation_config.json`` of a causal model has an unsupported setting (beams,
                 forced or forbidden tokens), or guesses cannot be checked: there are several texts,
@@ -273,14 +300,16 @@ class OnnxLanguageModel:
         overrides = {name: value for name, value in optional.items() if value is not None}
         if self._sequence_generator is not None:
             if adapter is not None:
-                raise OptionError("adapter is for causal models; this one has an encoder")
+                raise OptionError("adapter is for causal models without images")
             rest = {"assistant_model": assistant_model, "streamer": streamer}
             if max_new_tokens is not None:
                 rest["max_new_tokens"] = count
             overrides.update({name: value for name, value in rest.items() if value is not None})
-            return generate_sequences(
-                self._sequence_generator, input_ids, attention_mask, {**overrides, **settings}
-            )
+            arguments, generator = {**overrides, **settings}, self._sequence_generator
+            if self.files[0] == ENCODER_MODEL:
+                return generate_sequences(generator, input_ids, attention_mask, arguments)
+            texts, _ = _checked_prompts(input_ids, None)
+            return continue_texts(generator, texts, attention_mask, arguments)
         unknown = [name for name in settings if name not in SPECULATION_SETTINGS]
         if unknown:
             raise OptionError(
@@ -314,6 +343,12 @@ class OnnxLanguageModel:
                 "assistant_model and prompt_lookup_num_tokens need the logits of every token, and "
                 f"'{self.folder}' has those of the last one: export it with logits='all'"
             )
+        models = [self] if assistant is None else [self, assistant]
+        for model in models:
+            if isinstance(model, OnnxLanguageModel) and not model._step_runner.takes_pieces:
+                raise OptionError(
+                    f"'{model.folder}' has states, from which wrong guesses cannot be removed"
+                )
         if assistant is None:
             return
         if options.prompt_lookup_num_tokens is not None:

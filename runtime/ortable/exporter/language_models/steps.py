@@ -44,7 +44,12 @@ class StepRunner:
     @cached_property
     def returns_all_logits(self) -> bool:
         """Whether a step returns the logits of all new tokens, not of the last one."""
-        return self.sessions[-1].get_outputs()[0].shape[1] != 1
+        return self.sessions[0].get_outputs()[0].shape[1] != 1
+
+    @cached_property
+    def takes_pieces(self) -> bool:
+        """Whether a step with a cache takes several tokens; one of states takes one."""
+        return self.sessions[-1].get_inputs()[0].shape[1] != 1
 
     @property
     def vocabulary_size(self) -> int | str:
