@@ -162,9 +162,6 @@ def export_language_model(
             generation_config.
     """
     _check_options(merged, loop, genai, context_length, logits, adapters)
-    weight_options: Any = None if weights in _UNQUANTIZED else parse_weights(weights)
-    if loop is not None and weight_options is not None and weight_options.is_half:
-        raise OptionError("loop needs weights without float16: loops stay in float32")
     if calibration is not None and (loop is not None or not merged):
         raise OptionError(
             "calibration needs merged=True without loop: each graph would get codes of its own"
@@ -178,7 +175,7 @@ def export_language_model(
         "target_opset": target_opset,
         "export_options": export_options,
         "verbose": verbose,
-        "weights": weight_options,
+        "weights": _parse_weight_options(weights, loop),
     }
     model = _cast_weights(model, weights)
     rewrites = ["default", "ort_cached_attention"] if target else "default"
@@ -224,6 +221,14 @@ def export_language_model(
         _write_settings(decoder.model, tokenizer, folder)
         write_adapters(folder, adapter_weights, adapter_inputs(step.proto.graph, decoder))
     return OnnxLanguageModel.load(path)
+
+
+def _parse_weight_options(weights: Weights | None, loop: str | None) -> Any:
+    """Return WeightOptions or None for unchanged weights; raise OptionError for a loop in half."""
+    options: Any = None if weights in _UNQUANTIZED else parse_weights(weights)
+    if loop is not None and options is not None and options.is_half:
+        raise OptionError("loop needs weights without float16: loops stay in float32")
+    return options
 
 
 def _wrap_model(
