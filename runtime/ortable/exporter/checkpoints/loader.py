@@ -72,13 +72,15 @@ def load_quantized_checkpoint(path: str | os.PathLike[str]) -> Any:
 def _load_folder(folder: Path, method: str, settings: Mapping[str, Any]) -> Any:
     from transformers import AutoConfig, GenerationConfig
 
-    config = AutoConfig.from_pretrained(folder)
+    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     del config.quantization_config
     skeleton = _make_skeleton(config)
     tensors = dict(_read_folder(folder, skeleton, method, settings))
     model = _build_model(skeleton, config, tensors, str(folder))
     if (folder / "generation_config.json").is_file():
-        model.generation_config = GenerationConfig.from_pretrained(folder)
+        model.generation_config = GenerationConfig.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
     return model
 
 
@@ -87,7 +89,9 @@ def _load_torchao(folder: Path) -> Any:
     from transformers import AutoModelForCausalLM
 
     try:
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        model = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, local_files_only=True, trust_remote_code=False
+        )
     except ImportError as error:
         raise VersionError(f"'{folder}' needs the package torchao: {error}") from error
     for name, layer in list(model.named_modules()):
@@ -111,7 +115,9 @@ def _load_gguf(path: Path) -> Any:
     from transformers import AutoConfig
 
     import_gguf()
-    config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
+    config = AutoConfig.from_pretrained(
+        path.parent, gguf_file=path.name, local_files_only=True, trust_remote_code=False
+    )
     skeleton = _make_skeleton(config)
     file = GgufTensors(path, config, list(skeleton.state_dict()))
     tensors = dict(file.read_tensors())
@@ -202,6 +208,8 @@ def _build_model(
         dtype=torch.float32,
         quantization_config=_quantizer_settings()(layers),
         output_loading_info=True,
+        local_files_only=True,
+        trust_remote_code=False,
     )
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         if report[kind]:

@@ -2,7 +2,7 @@
 
 ``vision.onnx`` computes the features of an image, ``embed.onnx`` puts them in the places of image
 tokens, and ``model.onnx`` is the step of a text decoder that takes these embeddings. Called by
-export.py; vision_language_runner.py runs the graphs.
+export.py; causal_runner.py runs the graphs.
 """
 
 from __future__ import annotations
