@@ -94,7 +94,7 @@ def main() -> None:
         return
     stored = options.from_json
     run = json.loads(stored.read_text()) if stored else run_all(options)
-    package = "benchmarks.decode --files" if "kind" in run["models"][0] else "benchmarks.decode"
+    package = "benchmarks.decode.files" if "kind" in run["models"][0] else "benchmarks.decode"
     publish(run, markdown(run), package, options.json, options.docs)
 
 

@@ -93,6 +93,7 @@ def test_the_order_of_the_passes():
         "remove_identity_nodes",
         "constant_folding",
         "arrange_quantized",
+        "join_products",
         "remove_unused",
         "merge_equal_initializers",
         "merge_equal_nodes",
