@@ -147,6 +147,8 @@ def test_a_piece_is_fed_token_by_token(exporter: Exporter) -> None:
     first, cache = exported.step(texts[:, :3], torch.ones(2, 3))
     second, _ = exported.step(texts[:, 3:], torch.ones(2, 7), cache)
     assert_close([torch.cat([first, second], 1)], [expected])
+    with pytest.raises(OptionError, match="has states"):
+        exported.generate(make_texts(1, 3)[0][:1], prompt_lookup_num_tokens=2)
 
 
 def test_names_and_sizes(exporter: Exporter) -> None:

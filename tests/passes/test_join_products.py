@@ -26,11 +26,12 @@ def _add_product(
     **attributes: Any,
 ) -> str:
     """Add a product of random 4-bit weights [outer, WIDTH], or of the given parts."""
-    settings = {**BASE, **attributes}
-    count = WIDTH // settings["block_size"]
+    settings = {**BASE, "N": outer, "domain": "com.microsoft", **attributes}
+    size = settings["block_size"]
+    count = WIDTH // size
     random = np.random.default_rng(outer)
     parts: list[Any] = [
-        random.integers(0, 256, (outer, count, settings["block_size"] // 2), np.uint8),
+        random.integers(0, 256, (outer, count, size // 2), np.uint8),
         random.random((outer, count), np.float32),
         random.integers(0, 256, (outer, (count + 1) // 2), np.uint8) if zeros else None,
         None,
@@ -40,10 +41,7 @@ def _add_product(
         "" if part is None else graph.make_initializer(graph.unique_name("w"), part)
         for part in parts
     ]
-    result: str = graph.make_node(
-        "MatMulNBits", [rows, *names], domain="com.microsoft", N=outer, **settings
-    )
-    return result
+    return graph.make_node("MatMulNBits", [rows, *names], **settings)
 
 
 def _make_graph() -> GraphBuilder:
@@ -55,11 +53,9 @@ def _make_graph() -> GraphBuilder:
 
 def _run_graph(graph: GraphBuilder) -> list[np.ndarray]:
     """Return the outputs of the graph for random rows."""
-    rng = np.random.default_rng(0)
-    proto = graph.to_onnx(optimize=False)
-    session = onnxruntime.InferenceSession(proto.SerializeToString())
-    feeds = {name: rng.random((3, WIDTH), np.float32) for name in ("x", "y")}
-    return list(session.run(None, feeds))
+    session = onnxruntime.InferenceSession(graph.to_onnx(optimize=False).SerializeToString())
+    rows = np.random.default_rng(0).random((3, WIDTH), np.float32)
+    return list(session.run(None, {"x": rows, "y": rows}))
 
 
 @pytest.mark.parametrize("options", [{}, {"zeros": True}, {"zeros": True, "bias": True}])
@@ -68,13 +64,14 @@ def test_products_of_the_same_rows_are_joined(sizes: tuple[int, ...], options: A
     graph = _make_graph()
     results = [_add_product(graph, "x", outer, **options) for outer in sizes]
     for number, result in enumerate(results):
-        negated = graph.make_node("Neg", [result], f"out{number}")
-        graph.make_tensor_output(negated, TensorProto.FLOAT)
+        graph.make_tensor_output(
+            graph.make_node("Neg", [result], f"out{number}"), TensorProto.FLOAT
+        )
     expected = _run_graph(graph)
     stored = sum(value.nbytes for value in graph.initializers_dict.values())
     assert join_products(graph) == len(sizes) - 1
     assert [node.op_type for node in graph.nodes[:2]] == ["MatMulNBits", "Split"]
-    assert list(graph.nodes[1].outputs) == results
+    assert graph.nodes[1].outputs == results
     assert sum(value.nbytes for value in graph.initializers_dict.values()) == stored + 8 * len(
         sizes
     )
@@ -82,28 +79,21 @@ def test_products_of_the_same_rows_are_joined(sizes: tuple[int, ...], options: A
         np.testing.assert_array_equal(actual, value)
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"rows": "y"},
-        {"block_size": 16},
-        {"accuracy_level": 1},
-        {"zeros": True},
-        {"bias": True},
-        {"weight": True},
-        {"output": True},
-    ],
-    ids=lambda other: next(iter(other)),
-)
-def test_other_products_stay(other: dict[str, Any]) -> None:
+OTHERS = {"rows": "y", "block_size": 16, "accuracy_level": 1, "zeros": True, "bias": True}
+
+
+@pytest.mark.parametrize("name", [*OTHERS, "weight", "output", "input"])
+def test_other_products_stay(name: str) -> None:
     graph = _make_graph()
     first = _add_product(graph, "x", 8)
-    options = {"rows": "x", **other}
-    is_output = options.pop("output", False)
-    if options.pop("weight", False):  # both products read the same weight
-        options["weight"] = list(graph.nodes[0].inputs[1:])
-    second = _add_product(graph, options.pop("rows"), 8, **options)
+    parts = graph.nodes[0].inputs[1:]
+    options: dict[str, Any] = {"rows": "x", **({name: OTHERS[name]} if name in OTHERS else {})}
+    if name == "weight":  # both products read the same weight
+        options["weight"] = parts
+    second = _add_product(graph, outer=8, **options)
     graph.make_tensor_output(graph.make_node("Neg", [first], "out0"), TensorProto.FLOAT)
-    last = second if is_output else graph.make_node("Neg", [second], "out1")
+    last = second if name == "output" else graph.make_node("Neg", [second], "out1")
     graph.make_tensor_output(last, TensorProto.FLOAT)
+    if name == "input":  # whoever runs the model may give other scales
+        graph.inputs.append(graph.values[parts[1]])
     assert join_products(graph) == 0

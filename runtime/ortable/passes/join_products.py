@@ -18,7 +18,7 @@ from ortable.ir.node import Node
 _KEY = "com.microsoft::MatMulNBits"
 # Inputs of MatMulNBits: rows, codes, scales, zero points, group indices, bias. The parts of a
 # weight have its N rows as first axis.
-_CODES, _ZEROS, _GROUP_INDICES = 1, 3, 4
+_CODES, _GROUP_INDICES = 1, 4
 
 
 def join_products(graph: Graph) -> int:
@@ -67,7 +67,8 @@ def _find_owner(graph: Any, name: str) -> Any:
     is_inside = False
     while name and graph is not None:
         readers = graph.uses(name)
-        if len(readers) != 1 or editing.is_output(graph, name):
+        interface = (*graph.inputs, *graph.outputs)  # an input replaces the initializer of its name
+        if len(readers) != 1 or any(info.name == name for info in interface):
             return None
         if is_inside and len(find_subgraphs(readers[0])) > 1:  # each branch may read it
             return None
@@ -90,13 +91,12 @@ def _replace_products(graph: Graph, nodes: list[Node]) -> None:
     rows = graph.insert_before(
         first, first.op_type, inputs, name, domain=first.domain, **attributes
     )
-    rank = graph.get_rank(first.outputs[0])
     pieces = graph.insert_before(
         first,
         "Split",
         [rows, graph.make_initializer("", np.array(sizes, np.int64))],
         len(sizes),
-        axis=rank - 1,
+        axis=-1,
     )
     names = [node.outputs[0] for node in nodes]
     for old, piece in zip(names, pieces, strict=True):

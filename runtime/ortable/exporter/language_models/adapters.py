@@ -113,7 +113,7 @@ def read_adapter(name: str, adapter: Adapter) -> dict[str, LoraWeights]:
             "layers become inputs (PEFT leaves out copies of embeddings and of lm_head with "
             "save_embedding_layers=False)"
         )
-    modules = {match[1]: {} for match in matches.values() if match}  # type: dict[str, Any]
+    modules: dict[str, Any] = {match[1]: {} for match in matches.values() if match}
     for key, match in matches.items():
         if match is not None:
             modules[match[1]][match[2]] = tensors[key]

@@ -29,13 +29,13 @@ from .generation import (
     StepCache,
     check_mask,
     check_settings,
-    empty_value,
     load_config,
     make_generation_config,
     normalize_settings,
     run_session,
     run_step,
 )
+from .steps import empty_value
 from .vision_language import find_grid
 from .vision_towers import GRID, PIXEL_MASK, PIXELS
 

@@ -27,14 +27,13 @@ from .generation import (
     check_input,
     check_mask,
     check_settings,
-    empty_value,
     load_config,
     make_generation_config,
     normalize_settings,
     run_session,
     run_step,
 )
-from .steps import host_tensor, place_tensor
+from .steps import empty_value, host_tensor, place_tensor
 
 _MASK = "attention_mask"
 

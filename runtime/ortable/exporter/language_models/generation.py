@@ -171,12 +171,3 @@ def run_step(session: Any, feeds: Mapping[str, Any], cache: StepCache, count: in
     cache.values.update({name.removeprefix(PRESENT): value for name, value in results.items()})
     cache.length += count
     return logits
-
-
-def empty_value(spec: Any, batch: int, device: str) -> Any:
-    """Return keys or values of no tokens, for an input of a session."""
-    import onnxruntime
-
-    shape = [batch, spec.shape[1], 0, spec.shape[3]]
-    make_value = onnxruntime.OrtValue.ortvalue_from_shape_and_type
-    return make_value(shape, TENSOR_TYPES[spec.type], device)

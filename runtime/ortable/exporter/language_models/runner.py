@@ -343,27 +343,30 @@ class OnnxLanguageModel:
                 "assistant_model and prompt_lookup_num_tokens need the logits of every token, and "
                 f"'{self.folder}' has those of the last one: export it with logits='all'"
             )
-        models = [self] if assistant is None else [self, assistant]
-        for model in models:
-            if isinstance(model, OnnxLanguageModel) and not model._step_runner.takes_pieces:
-                raise OptionError(
-                    f"'{model.folder}' has states, from which wrong guesses cannot be removed"
-                )
+        _check_takes_pieces(self)
         if assistant is None:
             return
         if options.prompt_lookup_num_tokens is not None:
             raise OptionError("give assistant_model or prompt_lookup_num_tokens, not both")
-        if not isinstance(assistant, OnnxLanguageModel) or assistant.files[0] == ENCODER_MODEL:
+        if not isinstance(assistant, OnnxLanguageModel) or assistant._has_parts:
             raise OptionError(
-                "assistant_model is an OnnxLanguageModel without an encoder, not "
+                "assistant_model is an OnnxLanguageModel without an encoder or images, not "
                 f"{assistant if isinstance(assistant, OnnxLanguageModel) else type(assistant)!r}"
             )
+        _check_takes_pieces(assistant)
         sizes = [model._step_runner.vocabulary_size for model in (self, assistant)]
         if sizes[0] != sizes[1]:
             raise OptionError(
                 f"assistant_model has a vocabulary of {sizes[1]} tokens, and the model one of "
                 f"{sizes[0]}: it must be the same"
             )
+
+
+def _check_takes_pieces(model: OnnxLanguageModel) -> None:
+    """Raise OptionError for a model with states, whose earlier values are gone."""
+    if not model._step_runner.takes_pieces:
+        text = f"'{model.folder}' has states, from which wrong guesses cannot be removed"
+        raise OptionError(text)
 
 
 def _make_drafter(

@@ -97,14 +97,8 @@ class StepRunner:
 
     def make_cache(self, batch: int, places: int = 0, session: Any = None) -> dict[str, Any]:
         """Return a cache with places that hold nothing yet."""
-        import onnxruntime
-
         return {
-            value.name.removeprefix(_PAST): onnxruntime.OrtValue.ortvalue_from_shape_and_type(
-                [batch, value.shape[1], places, value.shape[3]],
-                TENSOR_TYPES[value.type],
-                self.device,
-            )
+            value.name.removeprefix(_PAST): empty_value(value, batch, self.device, places)
             for value in (session or self.sessions[-1]).get_inputs()
             if value.name.startswith(_PAST)
         }
@@ -163,6 +157,15 @@ class TextCache:
                 )
             values[name] = place_tensor(host_tensor(value)[:, :, :length], self.runner.device)
         return values
+
+
+def empty_value(spec: Any, batch: int, device: str, places: int = 0) -> Any:
+    """Return keys or values with places that hold nothing yet, for an input of a session."""
+    import onnxruntime
+
+    shape = [batch, spec.shape[1], places, spec.shape[3]]
+    make_value = onnxruntime.OrtValue.ortvalue_from_shape_and_type
+    return make_value(shape, TENSOR_TYPES[spec.type], device)
 
 
 def host_tensor(value: Any) -> torch.Tensor:
