@@ -12,7 +12,8 @@ from benchmarks.report import RESULTS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = [DOCS / "performance.md", DOCS / "operator-cost.md"]
-TOPICS = sorted(path.stem for path in RESULTS.glob("*.json"))
+# names of topics, or of parts of one: "topic.part"
+RECORDS = sorted(path.stem for path in RESULTS.glob("*.json"))
 
 
 def read_part(package: str) -> str:
@@ -24,16 +25,16 @@ def read_part(package: str) -> str:
     return part.strip()
 
 
-@pytest.mark.parametrize("topic", TOPICS)
-def test_the_tables_of_a_page_are_those_of_the_file(topic):
-    package = f"benchmarks.{topic}"
-    run = json.loads((RESULTS / f"{topic}.json").read_text())
-    tables = importlib.import_module(f"{package}.report").markdown(run)
-    assert read_part(package) == tables.strip(), f"update the page from {topic}.json"
+@pytest.mark.parametrize("name", RECORDS)
+def test_the_tables_of_a_page_are_those_of_the_file(name):
+    run = json.loads((RESULTS / f"{name}.json").read_text())
+    report = importlib.import_module(f"benchmarks.{name.split('.')[0]}.report")
+    tables = report.markdown(run)
+    assert read_part(f"benchmarks.{name}") == tables.strip(), f"update the page from {name}.json"
 
 
 def test_every_part_of_the_page_has_a_file():
     lines = [line for page in PAGES for line in page.read_text().splitlines()]
     marks = [line for line in lines if line.startswith("<!-- benchmarks.")]
     packages = {mark.split(":")[0].removeprefix("<!-- benchmarks.") for mark in marks}
-    assert packages == set(TOPICS)
+    assert packages == set(RECORDS)
