@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import traceback
 import warnings
 from collections import Counter
@@ -10,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
+
+from ortable.errors import ExportError, FunctionNotFoundError, OrtableError
 
 from .workers import Record
 
@@ -105,3 +109,66 @@ def _differ(result: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
 
 def _widen(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.is_complex() else tensor.double()
+
+
+# -- calls
+
+
+def eager(model: torch.nn.Module, call: tuple[Any, ...]) -> dict[str, torch.Tensor]:
+    """Return every tensor that the model returns."""
+    with torch.no_grad():
+        return leaves(model(*copy.deepcopy(call)))
+
+
+def leaves(value: Any) -> dict[str, torch.Tensor]:
+    """Return tensors by their paths."""
+    leaves_with_path, _ = pytree.tree_flatten_with_path(value)
+    return {
+        pytree.keystr(path) or "result": leaf.clone()
+        for path, leaf in leaves_with_path
+        if isinstance(leaf, torch.Tensor)
+    }
+
+
+def compile_model(model: torch.nn.Module) -> Callable[..., Any]:
+    """Return the model under torch.compile; a call without a graph is an error."""
+    torch._dynamo.reset()
+    storage: dict[str, Any] = {}
+    options = {"storage": storage, "fallback": "error"}
+    function = torch.compile(model, backend="ortable", options=options)
+
+    def call(*args: Any) -> Any:
+        with torch.no_grad():
+            result = function(*args)
+        if not storage.get("instance"):
+            raise Stop("uncaptured", "torch.compile", "no graph reached the backend")
+        return result
+
+    return call
+
+
+def check_call(call: Callable[[], Any], expected: Mapping[str, torch.Tensor], where: str) -> None:
+    """End the check unless a call returns the expected tensors."""
+    try:
+        result = call()
+    except Exception as error:
+        raise make_stop(error, where) from error
+    if difference := differing(leaves(result), expected):
+        raise Stop("mismatch", where, difference)
+
+
+def make_stop(error: Exception, where: str = "") -> Stop:
+    """Return the outcome for an error: refusals and failures of torch have types of their own."""
+    if isinstance(error, Stop):
+        return error
+    origin, detail = described(error)
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, FunctionNotFoundError):
+            return Stop("missing", where or origin, described(cause)[1])
+        if isinstance(cause, ExportError):
+            return Stop("uncaptured", where or origin, described(cause)[1])
+        if isinstance(cause, OrtableError):
+            return Stop("refused", where or origin, described(cause)[1])
+        cause = getattr(cause, "inner_exception", None) or cause.__cause__
+    return Stop("error", where or origin, detail)

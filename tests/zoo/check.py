@@ -1,0 +1,195 @@
+"""Compare a program of the zoo with eager: compiled, trained for two steps, and exported.
+
+A case is ``package/program/mode``. What torch's own backend ``aot_eager``, or torch.export, cannot
+do either has the outcome ``uncaptured``.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+import ortable
+from tests.suites.model_check import (
+    Stop,
+    check_call,
+    compile_model,
+    described,
+    differing,
+    eager,
+    leaves,
+    make_stop,
+    record_of,
+    tried,
+)
+from tests.suites.workers import Record
+
+from .program import Program, read_builders
+
+SIZES = (2, 3)
+Tensors = Mapping[str, torch.Tensor]
+
+
+def check_case(case: str) -> Record:
+    """Return the record of a case: exact, or the failure and its place."""
+    return record_of(case, _check)
+
+
+def _check(name: str, mode: str) -> None:
+    torch.manual_seed(0)
+    program = tried("unrunnable", read_builders()[name])
+    if mode not in program.modes:
+        return
+    for module in program.model.modules():
+        if isinstance(module, torch.nn.modules.dropout._DropoutNd):
+            module.p = 0.0
+    {"compile": _check_compile, "train": _check_train, "export": _check_export}[mode](program)
+
+
+def _make_calls(program: Program) -> list[tuple[Any, ...]]:
+    calls = []
+    for seed, size in enumerate(SIZES if program.dynamic else SIZES[:1] * 2):
+        torch.manual_seed(seed)
+        calls.append(tried("unrunnable", lambda n=size: program.make(n)))
+    return calls
+
+
+def _check_calls(runner: Callable[..., Any], calls: list[Any], expected: list[Tensors]) -> None:
+    for where, call, results in zip(("run", "second call"), calls, expected, strict=True):
+        check_call(lambda c=call: runner(*copy.deepcopy(c)), results, where)
+
+
+# -- modes
+
+
+def _check_compile(program: Program) -> None:
+    model, calls = program.model.eval(), _make_calls(program)
+    expected = _run_eager(model, calls)
+    try:
+        _check_calls(compile_model(model), calls, expected)
+    except Stop as stop:
+        _blame_torch(stop, lambda: _check_calls(_aot_eager(model), calls, expected))
+
+
+def _run_eager(model: torch.nn.Module, calls: list[Any]) -> list[Tensors]:
+    expected = [tried("unrunnable", lambda c=call: eager(model, c)) for call in calls]
+    if differing(eager(model, calls[0]), expected[0]):
+        raise Stop("unrunnable", "eager", "its results differ from call to call")
+    return expected
+
+
+def _aot_eager(model: torch.nn.Module) -> Callable[..., Any]:
+    torch._dynamo.reset()
+    function = torch.compile(model, backend="aot_eager")
+
+    def call(*args: Any) -> Any:
+        with torch.no_grad():
+            return function(*args)
+
+    return call
+
+
+def _check_train(program: Program) -> None:
+    model, calls = program.model.train(), _make_calls(program)
+    expected = tried("unrunnable", lambda: _train(model, program, calls))
+    options = {"fallback": "error"}
+    try:
+        trained = _train_compiled(program, calls, backend="ortable", options=options)
+        _compare(trained, expected)
+    except Stop as stop:
+
+        def check_torch() -> None:
+            _compare(_train_compiled(program, calls, backend="aot_eager"), expected)
+
+        _blame_torch(stop, check_torch)
+
+
+def _compare(results: Tensors, expected: Tensors) -> None:
+    if difference := differing(results, expected):
+        raise Stop("mismatch", "train", difference)
+
+
+def _train_compiled(program: Program, calls: list[Any], **options: Any) -> Tensors:
+    torch._dynamo.reset()
+    try:
+        return _train(program.model, program, calls, **options)
+    except Exception as error:
+        raise make_stop(error, "train") from error
+
+
+def _train(
+    model: torch.nn.Module, program: Program, calls: list[Any], **options: Any
+) -> dict[str, torch.Tensor]:
+    """Train a copy of the model for a step with each call; return losses and the final state."""
+    model = copy.deepcopy(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2, momentum=0.9)
+    function = torch.compile(model, **options) if options else model
+    tensors = {}
+    for number, call in enumerate(calls):
+        torch.manual_seed(number)
+        optimizer.zero_grad()
+        loss = (program.loss or _mean_of_squares)(function(*copy.deepcopy(call)))
+        loss.backward()
+        optimizer.step()
+        tensors[f"loss {number}"] = loss.detach()
+    return {**tensors, **leaves(dict(model.state_dict()))}
+
+
+def _mean_of_squares(result: Any) -> torch.Tensor:
+    floats = [x for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]
+    return torch.stack(
+        [x.abs().square().mean() for x in floats if x.is_floating_point() or x.is_complex()]
+    ).sum()
+
+
+def _check_export(program: Program) -> None:
+    model, calls = program.model.eval(), _make_calls(program)
+    expected = _run_eager(model, calls)
+    shapes = _find_dynamic_shapes(program) if program.dynamic else None
+    try:
+        _check_calls(_export(model, calls[0], shapes), calls, expected)
+    except Stop as stop:
+        if stop.outcome != "uncaptured":
+            _blame_torch(stop, lambda: _check_torch_export(model, calls, expected, shapes))
+        raise
+
+
+def _find_dynamic_shapes(program: Program) -> Any:
+    """Return dynamic shapes of the axes whose size depends on the number of samples."""
+    small, large = (program.make(size) for size in SIZES)
+
+    def find_axes(a: Any, b: Any) -> Any:
+        if not isinstance(a, torch.Tensor):
+            return None
+        sizes = zip(a.shape, b.shape, strict=True)
+        dynamic = torch.export.Dim.DYNAMIC
+        return {axis: dynamic for axis, (m, n) in enumerate(sizes) if m != n}
+
+    return pytree.tree_map(find_axes, small, large)
+
+
+def _export(model: torch.nn.Module, call: tuple[Any, ...], shapes: Any) -> Any:
+    try:
+        return ortable.export(model, copy.deepcopy(call), dynamic_shapes=shapes)
+    except Exception as error:
+        raise make_stop(error) from error
+
+
+def _check_torch_export(
+    model: torch.nn.Module, calls: list[Any], expected: list[Tensors], shapes: Any
+) -> None:
+    exported = torch.export.export(model, copy.deepcopy(calls[0]), dynamic_shapes=shapes)
+    _check_calls(exported.module(), calls, expected)
+
+
+def _blame_torch(stop: Stop, check: Callable[[], None]) -> None:
+    """End the check, as ``uncaptured`` where torch without ortable fails, too."""
+    try:
+        check()
+    except Exception as error:
+        raise Stop("uncaptured", "torch", f"{described(error)[1]} ({stop.detail})") from error
+    raise stop
