@@ -23,7 +23,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run quick test codegen check docs format sweeps opsets case-counts conformance extremes decompositions data-checks hf vision portable web libraries fuzz mutate support bench bench-cuda gpu clean suite
+.PHONY: help run quick test codegen check docs format sweeps opsets case-counts conformance data-checks hf vision portable web libraries zoo fuzz mutate support bench bench-cuda gpu clean suite
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -78,16 +78,10 @@ case-counts: $(READY)  ## how many sample calls reach each case of an entry, for
 conformance: $(READY)  ## PyTorch's own operator tests against eager (ARGS=--bounded: the short run)
 	$(BIN)/python -m tests.conformance --jobs $(JOBS) $(ARGS)
 
-extremes: $(READY)  ## operators on integers at the ends of their range, in processes that may die (ARGS=--bounded)
-	$(BIN)/python -m tests.suites extremes --jobs $(JOBS) $(ARGS)
-
-decompositions: $(READY)  ## torch's decompositions next to the operators that they stand for (ARGS=--bounded)
-	$(BIN)/python -m tests.suites decompositions --jobs $(JOBS) $(ARGS)
-
 data-checks: $(READY)  ## what eager refuses of data, through the backend (ARGS=--bounded: the rows of the specs)
 	$(BIN)/python -m tests.data_checks $(ARGS)
 
-suite: $(READY)  ## what others test: NAME=node_tests (of ONNX) or module_tests (modules, optimizers, operators of torch)
+suite: $(READY)  ## what others test: NAME=node_tests (of ONNX), module_tests (of torch), decompositions, extremes (integers at the ends of their range)
 	$(BIN)/python -m tests.suites $(NAME) --jobs $(JOBS) $(ARGS)
 
 hf: $(READY)  ## every model class of transformers, made small, exported, against eager (ARGS=--bounded)
@@ -104,6 +98,9 @@ web: $(READY)  ## a page that runs exported models in the browser (ARGS=--check:
 
 libraries: $(READY)  ## ultralytics, diffusers and others, as docs/libraries.md uses them (ARGS=--bounded)
 	$(BIN)/python -m tests.libraries $(ARGS)
+
+zoo: $(READY)  ## programs of many libraries, compiled, trained and exported, against eager (ARGS=--bounded)
+	$(BIN)/python -m tests.zoo --jobs $(JOBS) $(ARGS)
 
 fuzz: $(READY)  ## random programs of the specs' own samples, through every front door (ARGS='--count 1000')
 	$(BIN)/python -m tests.fuzz --jobs $(JOBS) $(ARGS)
