@@ -229,6 +229,13 @@ def test_equal_nodes_become_one_also_for_subgraphs_that_read_them(gr, ort):
     assert ort(gr, {"x": X})[0].tolist() == [0, 0]
 
 
+def test_the_order_of_attributes_does_not_matter(gr):
+    gr.make_tensor_output(
+        gr.op.Add(gr.op.Shape("x", start=0, end=1), gr.op.Shape("x", end=1, start=0))
+    )
+    assert gr.merge_equal_nodes() == 1
+
+
 def test_nodes_that_differ_or_draw_or_are_outputs_stay(gr):
     gr.make_tensor_output(gr.op.LeakyRelu("x", alpha=0.1))
     gr.make_tensor_output(gr.op.LeakyRelu("x", alpha=0.2))

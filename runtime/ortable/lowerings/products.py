@@ -97,13 +97,19 @@ def trilinear_product(graph: Graph, xs: Results, expands: Any, sumdim: Ints) -> 
 
     ``expands`` holds, for each result, the new axes of size 1. The lowering makes an Einsum, unless
     the remaining sizes may need broadcasting.
+
+    Raises:
+        UnsupportedCase: two sizes of an axis differ; torch reads the first rows of that it unrolls.
     """
     rank = rank_of(graph, xs[0]) + len(expands[0])
     axes = [[axis for axis in range(rank) if axis not in expand] for expand in expands]
     sizes: dict[int, SymInt] = {}
     for x, present in zip(xs, axes, strict=True):
         for axis, size in zip(present, shape_of(graph, x), strict=True):
-            if not dims.always_equal(sizes.setdefault(axis, size), size):
+            earlier = sizes.setdefault(axis, size)
+            if dims.always_differ(earlier, size) and 1 not in (earlier, size):
+                raise UnsupportedCase(f"sizes {earlier} and {size} of one axis")
+            if not dims.always_equal(earlier, size):
                 operands = [
                     unsqueezed(graph, x, expand) for x, expand in zip(xs, expands, strict=True)
                 ]

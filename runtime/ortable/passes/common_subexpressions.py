@@ -57,7 +57,7 @@ def _node_key(node: Node) -> Hashable | None:
     if node.domain or not node.inputs or node.op_type in RANDOM:
         return None
     attributes: list[Hashable] = []
-    for name, value in node.attrs.items():
+    for name, value in sorted(node.attrs.items()):
         items = value if isinstance(value, (list, tuple)) else (value,)
         if not _COMPARABLE_TYPES.issuperset(map(type, items)):
             return None
