@@ -102,8 +102,8 @@ libraries: $(READY)  ## ultralytics, diffusers and others, as docs/libraries.md 
 zoo: $(READY)  ## programs of many libraries, compiled, trained and exported, against eager (ARGS=--bounded)
 	$(BIN)/python -m tests.zoo --jobs $(JOBS) $(ARGS)
 
-fuzz: $(READY)  ## random programs of the specs' own samples, through every front door (ARGS='--count 1000')
-	$(BIN)/python -m tests.fuzz --jobs $(JOBS) $(ARGS)
+fuzz: $(READY)  ## random programs of the specs' own samples, through every front door (ARGS='--count 1000'; KIND=grafts: of rewrites)
+	$(BIN)/python -m tests.fuzz$(addprefix .,$(KIND)) --jobs $(JOBS) $(ARGS)
 
 mutate: $(READY)  ## faults put into the code on purpose, and whether tests notice each (ARGS=--bounded: a few)
 	$(BIN)/python -m tests.mutate --jobs $(JOBS) $(ARGS)

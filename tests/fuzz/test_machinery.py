@@ -8,13 +8,14 @@ import random
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from ortable_generated.aten import dispatch
 from tests.child import python
-from tests.fuzz import again, deviations, judge, onnx_programs, oracle, runner
+from tests.fuzz import again, deviations, grafts, judge, onnx_programs, oracle, runner
 from tests.fuzz.catalog import catalog
 from tests.fuzz.program import Input, Program, Step, run_steps
 from tests.fuzz.script import script
@@ -309,3 +310,20 @@ def test_a_script_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     assert parsed.source() == program.source() and parsed.dynamic
     assert [step.key for step in parsed.steps[:2]] == ["aten::conv1d", "aten::topk"]
     assert [x.layout for x in parsed.inputs] == ["transposed", "contiguous"]
+
+
+@pytest.mark.slow
+def test_a_graft_shows_a_wrong_rewrite(monkeypatch: pytest.MonkeyPatch) -> None:
+    graft = grafts.draw_graft(8)
+    assert len(graft.rules) > 1 and "Relu" in [node.op_type for node in graft.model.graph.node]
+    assert grafts.judge(8) == ("rewritten equal", "")
+
+    def drop_bound(builder: Any, rules: Any) -> Any:
+        record = rewrite_graph(builder, rules)
+        clip = next(node for node in builder.nodes if node.op_type == "Clip")
+        del clip.inputs[1]
+        return record
+
+    rewrite_graph = grafts.rewrite_graph
+    monkeypatch.setattr(grafts, "rewrite_graph", drop_bound)
+    assert grafts.judge(8)[0] == "rewritten"

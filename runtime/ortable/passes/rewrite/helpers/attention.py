@@ -18,7 +18,7 @@ from ortable.passes.rewrite.helpers.numbers import is_float32
 from ortable.passes.rewrite.helpers.shapes import known_rank
 from ortable.prelude.facts import Bool, Float, Int, Result, dim_of, is_static, shape_of
 from ortable.prelude.shapes import expanded
-from ortable.prelude.values import as_scalar, cast, consts, filled, permuted, reshape_to
+from ortable.prelude.values import as_scalar, cast, const, consts, filled, permuted, reshape_to
 
 __all__ = [
     "are_grouped_split_rows",
@@ -176,7 +176,14 @@ def last_positions(graph: Graph, query: Result) -> Result:
 
 def total_length(graph: Graph, query: Result) -> Result:
     """Return the length of sequences as an int32 scalar."""
-    return cast(graph, as_scalar(graph, dim_of(graph, query, -2)), dtypes.int32)
+    return int32_size(graph, dim_of(graph, query, -2))
+
+
+def int32_size(graph: Graph, size: Any) -> str:
+    """Return a size as an int32 scalar; ONNX Runtime infers shapes from it where it is constant."""
+    if isinstance(size, int):
+        return const(graph, size, dtypes.int32)
+    return cast(graph, as_scalar(graph, size), dtypes.int32)
 
 
 # -- the operator Attention

@@ -18,10 +18,10 @@ import numpy as np
 from ortable import dims, dtypes
 from ortable.ir import Graph
 from ortable.passes.analysis.constants import find_producer, small_constant
-from ortable.passes.rewrite.helpers.attention import heads_before_repeat
+from ortable.passes.rewrite.helpers.attention import heads_before_repeat, int32_size
 from ortable.prelude.facts import Bool, Float, Int, Result, SymInts, is_static, shape_of
 from ortable.prelude.shapes import expanded, iota, zeros_of
-from ortable.prelude.values import as_scalar, as_vec, cast, const, consts, permuted, reshape_to
+from ortable.prelude.values import as_vec, cast, const, consts, permuted, reshape_to
 from ortable_generated.onnx.traits import IN_PLACE
 
 from .numbers import divide_or_nan, is_close, is_float32, is_moderate, number_of
@@ -140,12 +140,6 @@ def as_numbers(graph: Graph, mask: Result) -> Result:
     return graph.make_node("Where", [mask, *numbers])
 
 
-def _as_int32(graph: Graph, size: Any) -> str:
-    if isinstance(size, int):
-        return const(graph, size, dtypes.int32)
-    return cast(graph, as_scalar(graph, size), dtypes.int32)
-
-
 def _count_from_one(graph: Graph, count: Any) -> str:
     """Return 1, 2, ..., ``count`` as int32."""
     if isinstance(count, int):
@@ -224,9 +218,9 @@ def _count_used_positions(
     if softcap:
         last = graph.make_node("ReduceMax", [last, as_vec(graph, [-1])], keepdims=1)
         empty = graph.make_node("Equal", [last, zero])
-        last = graph.make_node("Where", [empty, _as_int32(graph, positions), last])
+        last = graph.make_node("Where", [empty, int32_size(graph, positions), last])
     total = graph.make_node("ReduceMax", [last], keepdims=0)
-    return graph.make_node("Max", [total, _as_int32(graph, queries)])
+    return graph.make_node("Max", [total, int32_size(graph, queries)])
 
 
 def _slice_bias(graph: Graph, bias: str, total: str, sizes: list[Any], together: int) -> str:

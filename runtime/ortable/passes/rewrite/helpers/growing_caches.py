@@ -15,9 +15,9 @@ from ortable.ir import Graph
 from ortable.passes.analysis.constants import find_producer
 from ortable.prelude.facts import Bool, Float, Result, Results, dim_of, is_static, shape_of
 from ortable.prelude.shapes import expanded
-from ortable.prelude.values import as_scalar, cast, const, reshape_to
+from ortable.prelude.values import const, reshape_to
 
-from .attention import merged_heads
+from .attention import int32_size, merged_heads
 from .caches import as_numbers
 from .masks import empty_rows_are_zero
 from .numbers import is_float32
@@ -82,7 +82,7 @@ def append_and_attend(
     groups = dim_of(graph, key, 1)
     total = dim_of(graph, past_key, 2) + length
     rows = [_merge_rotated_heads(graph, x) for x in (query, key, value)]
-    total_size = cast(graph, as_scalar(graph, total), dtypes.int32)
+    total_size = int32_size(graph, total)
     last_key = graph.make_node("Sub", [total_size, const(graph, 1, dtypes.int32)])
     last_keys = expanded(graph, reshape_to(graph, last_key, [1]), [batch])
     bias = as_numbers(graph, mask)
