@@ -580,6 +580,21 @@ def _constants_lifted_through() -> bool:
     return count > 0 and len(calls) == count
 
 
+@expects("keep_functorch_levels", "leaves levels of torch.func that the block enters")
+def _functorch_levels_left() -> bool:
+    with compat.keep_functorch_levels():
+        compat.functorch._vmap_increment_nesting(2, "error")
+        entered = len(compat.functorch.get_interpreter_stack())
+    return entered == 1 and not compat.functorch.get_interpreter_stack()
+
+
+expect(
+    "functorch",
+    "has the stack of the transforms that run",
+    lambda: compat.functorch.get_interpreter_stack() is None,
+)
+
+
 def _has_lift(name: str) -> Callable[[], bool]:
     return lambda: callable(getattr(compat, name)._materialize_and_lift_constants)
 

@@ -7,6 +7,7 @@ do either has the outcome ``uncaptured``.
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -148,14 +149,16 @@ def _mean_of_squares(result: Any) -> torch.Tensor:
 
 def _check_export(program: Program) -> None:
     model, calls = program.model.eval(), _make_calls(program)
+    fresh, again = (
+        copy.deepcopy(model),
+        copy.deepcopy(model),
+    )  # a call may fill a cache of the model
     expected = _run_eager(model, calls)
     shapes = _find_dynamic_shapes(program) if program.dynamic else None
     try:
-        _check_calls(_export(model, calls[0], shapes), calls, expected)
+        _check_calls(_export(fresh, calls[0], shapes), calls, expected)
     except Stop as stop:
-        if stop.outcome != "uncaptured":
-            _blame_torch(stop, lambda: _check_torch_export(model, calls, expected, shapes))
-        raise
+        _blame_torch(stop, lambda: _check_torch_export(again, calls, expected, shapes))
 
 
 def _find_dynamic_shapes(program: Program) -> Any:
@@ -169,7 +172,12 @@ def _find_dynamic_shapes(program: Program) -> Any:
         dynamic = torch.export.Dim.DYNAMIC
         return {axis: dynamic for axis, (m, n) in enumerate(sizes) if m != n}
 
-    return pytree.tree_map(find_axes, small, large)
+    shapes = pytree.tree_map(find_axes, small, large)
+    parameters = inspect.signature(program.model.forward).parameters.values()
+    for index, parameter in enumerate(parameters):
+        if parameter.kind is parameter.VAR_POSITIONAL:  # *args is one argument, of several shapes
+            return (*shapes[:index], shapes[index:])
+    return shapes
 
 
 def _export(model: torch.nn.Module, call: tuple[Any, ...], shapes: Any) -> Any:

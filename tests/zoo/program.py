@@ -42,5 +42,6 @@ def read_builders() -> dict[str, Callable[[], Program]]:
     for info in pkgutil.iter_modules(fields.__path__, f"{fields.__name__}."):
         for name, value in vars(importlib.import_module(info.name)).items():
             if "__" in name.strip("_") and callable(value):
+                assert name.replace("__", "/") not in builders, f"two programs {name}"
                 builders[name.replace("__", "/")] = value
     return builders

@@ -50,7 +50,8 @@ def aten_conv2d_padding(graph: Graph, res: ResultSpec, input: Result, weight: Re
     pads = same_padding(sizes, spacing) if padding == 'same' else [0] * 2 * n
     extra = [] if rank_of(graph, input) == rank_of(graph, weight) else [0]
     compute_dtype = float32 if dtype_of(graph, input) == bfloat16 else dtype_of(graph, input)
-    if dtype_of(graph, input) == float64 or not is_float(graph, input):
+    without_kernel = dtype_of(graph, input) == float64 or not is_float(graph, input) or (not is_static([groups]))
+    if without_kernel:
         graph.case = 1
         return direct_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
     if not is_static(pads):
@@ -102,10 +103,11 @@ def aten_convolution(graph: Graph, res: ResultSpec, input: Result, weight: Resul
     extras = broadcast_ints(static(output_padding), n)
     extra = [] if rank_of(graph, input) == rank_of(graph, weight) else [0]
     compute_dtype = float32 if dtype_of(graph, input) == bfloat16 else dtype_of(graph, input)
-    if (dtype_of(graph, input) == float64 or not is_float(graph, input)) and (not transposed):
+    without_kernel = dtype_of(graph, input) == float64 or not is_float(graph, input) or (not is_static([groups]))
+    if without_kernel and (not transposed):
         graph.case = 1
         return direct_convolution(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
-    if dtype_of(graph, input) == float64 or not is_float(graph, input):
+    if without_kernel:
         graph.case = 2
         return direct_transposed(graph, res, input=input, weight=weight, bias=bias, stride=stride, padding=padding, dilation=dilation, output_padding=output_padding, groups=groups)
     if transposed and any([more >= step for more, step in zip(extras, strides)]):

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.dtypes import bfloat16, boolean, float32, float64, int64
+from ortable.dtypes import bfloat16, boolean, float32, float64, int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import keep_leading, unify_shapes
 from ortable.lowerings.complex.arithmetic import c_einsum, promote_complex
@@ -173,7 +173,8 @@ def aten_einsum(graph: Graph, res: ResultSpec, equation: Str, tensors: Results, 
     graph.case = 1
     text = einsum_equation(graph, equation, [rank_of(graph, x) for x in tensors])
     own = einsum_dtype(graph, equation, tensors)
-    return cast(graph, einsum_product(graph, cast_all(graph, tensors, float32 if own == bfloat16 else own), text), own)
+    wide = float32 if own == bfloat16 else int32 if own == boolean else own
+    return cast(graph, einsum_product(graph, cast_all(graph, tensors, wide), text), own)
 
 
 def aten_ger(graph: Graph, res: ResultSpec, self: Result, vec2: Result) -> Result:

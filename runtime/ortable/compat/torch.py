@@ -373,6 +373,9 @@ NAMES: dict[str, PrivateName] = {
         "torch._inductor.output_code:OutputCode", "class", "keep compiled graphs in torch's cache"
     ),
     # torch.export and torch.onnx
+    "functorch": PrivateName(
+        "torch._C:_functorch", "module", "leave the transforms that a failed export has entered"
+    ),
     "lift_constants_pass": PrivateName(
         "torch._export.passes.lift_constants_pass", "module", "retrace a program with its constants"
     ),
@@ -693,6 +696,15 @@ def wrap_constant_lifting(
 
     with restore_on_exit(lambda: patch_modules(original)):
         patch_modules(replacement)
+        yield
+
+
+@contextmanager
+def keep_functorch_levels() -> Iterator[None]:
+    """Leave the levels of torch.func that the block enters: a failed strict export keeps them."""
+    functorch = _private_name("functorch")
+    depth = len(functorch.get_interpreter_stack() or ())
+    with restore_on_exit(lambda: functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)):
         yield
 
 

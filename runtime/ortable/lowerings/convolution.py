@@ -195,7 +195,8 @@ def direct_convolution(
 ) -> str:
     """Lower aten::convolution to a sum over the elements of the kernel.
 
-    For float64 and ints, which have matrix products but no Conv; also handles padding by name.
+    For float64 and ints, which have matrix products but no Conv, and for a dynamic number of
+    groups, which no attribute can have; also handles padding by name.
     Shapes: input [N, C, ...] or [C, ...], weight [O, C/G, ...].
     """
     n = rank_of(graph, weight) - 2  # number of spatial dims
@@ -206,7 +207,7 @@ def direct_convolution(
         pads = [0] * 2 * n if isinstance(padding, str) else broadcast_ints(static(padding), n) * 2
     batch_axis = [] if rank_of(graph, input) == n + 2 else [0]
     x = _pad_spatial(graph, unsqueezed(graph, input, batch_axis), pads)
-    result = _sum_taps(graph, x, weight, (strides, spacing), static(groups))
+    result = _sum_taps(graph, x, weight, (strides, spacing), groups)
     return squeezed(graph, _add_bias(graph, result, bias, n), batch_axis)
 
 
@@ -222,12 +223,12 @@ def direct_transposed(
     output_padding: Sequence[Any],
     groups: Any,
 ) -> str:
-    """Lower a transposed convolution of float64 or ints (Dumoulin and Visin, 2016).
+    """Lower a transposed convolution of float64, ints or dynamic groups (Dumoulin and Visin, 2016).
 
     The lowering inserts zeros between the elements of the input and convolves with the flipped
     kernel.
     """
-    n, n_groups = rank_of(graph, weight) - 2, static(groups)  # n: number of spatial dims
+    n = rank_of(graph, weight) - 2  # number of spatial dims
     strides, spacing = broadcast_ints(static(stride), n), broadcast_ints(static(dilation), n)
     kernel = shape_of(graph, weight)[2:]
     spans = [step * (k - 1) for step, k in zip(spacing, kernel, strict=True)]
@@ -242,10 +243,10 @@ def direct_transposed(
     x = _pad_spatial(graph, x, [*begins, *(a + b for a, b in zip(begins, extra, strict=True))])
     transposed = flipped_along(graph, weight, list(range(2, n + 2)))
     inner, outer = shape_of(graph, weight)[:2]
-    blocks = reshape_to(graph, transposed, [n_groups, inner // n_groups, outer, *kernel])
+    blocks = reshape_to(graph, transposed, [groups, inner // groups, outer, *kernel])
     swapped = permuted(graph, blocks, [0, 2, 1, *range(3, n + 3)])
-    kernels = reshape_to(graph, swapped, [n_groups * outer, inner // n_groups, *kernel])
-    result = _sum_taps(graph, x, kernels, ([1] * n, spacing), n_groups)
+    kernels = reshape_to(graph, swapped, [groups * outer, inner // groups, *kernel])
+    result = _sum_taps(graph, x, kernels, ([1] * n, spacing), groups)
     return squeezed(graph, _add_bias(graph, result, bias, n), batch_axis)
 
 
@@ -317,12 +318,13 @@ def _sum_taps(
     x: str,
     weight: str,
     window: tuple[Sequence[int], Sequence[int]],
-    groups: int,
+    groups: SymInt,
 ) -> str:
     """Convolve: sum, over the kernel elements, a strided slice of ``x`` times their weights."""
     strides, spacing = window
     kernel = shape_of(graph, weight)[2:]
-    if not is_static(shape_of(graph, weight)) or math.prod(static(kernel)) > _MAX_TERMS:
+    sizes = [groups, *shape_of(graph, weight)]
+    if not is_static(sizes) or math.prod(static(kernel)) > _MAX_TERMS:
         return _convolve_windows(graph, x, weight, window, groups)
     kernel = static(kernel)
     sizes = list(shape_of(graph, x)[2:])
@@ -331,7 +333,7 @@ def _sum_taps(
     for offset in product(*(range(size) for size in kernel)):
         starts = [index * step for index, step in zip(offset, spacing, strict=True)]
         ends = [start + size for start, size in zip(starts, lengths, strict=True)]
-        term = _multiply_tap(graph, x, weight, offset, (starts, ends, strides), groups)
+        term = _multiply_tap(graph, x, weight, offset, (starts, ends, strides), static(groups))
         total = term if total is None else OpBuilder(graph).Add(total, term)
     assert total is not None
     return total
@@ -342,7 +344,7 @@ def _convolve_windows(
     x: str,
     weight: str,
     window: tuple[Sequence[int], Sequence[int]],
-    groups: int,
+    groups: SymInt,
 ) -> str:
     """Gather all windows at once and multiply by the kernels, for large or dynamic kernels."""
     op = OpBuilder(graph)

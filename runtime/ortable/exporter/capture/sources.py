@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.backends import opt_einsum
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
@@ -22,6 +23,7 @@ from ortable.compat.torch import (
     HigherOrderOperator,
     OpOverload,
     decomposition_table,
+    keep_functorch_levels,
     pytree,
 )
 from ortable.compat.torch import can_decompose as torch_decomposes
@@ -269,6 +271,9 @@ def _run_strategy(strategy: Strategy, attempts: CaptureAttempts) -> Program:
         restore_state(model, (request.args, request.kwargs)),
         wrap_forward_in_autocast(model),
         in_onnx_export(),
+        keep_functorch_levels(),
+        # the order of products that opt_einsum chooses is one for the sizes of the example
+        nullcontext() if attempts.dynamic_shapes is None else opt_einsum.flags(enabled=False),
     ):
         attempts.paths, attempts.record = [], None
         exported, notes = strategy.run(attempts)

@@ -22,8 +22,10 @@ from ortable.errors import ExportError
 from ortable.exporter.frontend.export_request import ExportOptions, Request
 from ortable.exporter.frontend.module_state import discard_new_buffers
 from ortable.exporter.signature import dynamic_shapes as shapes
+from ortable.ir.initializers import is_fake
 
 from .concrete_values import FlagEvaluationMode
+from .data_access import DataAccessMode
 from .functionalize import prepare_program
 from .loop_capture import capture_with_loops
 from .packed_sequences import trace_packed_sequences
@@ -104,6 +106,7 @@ def _run_export(strict: bool, attempts: CaptureAttempts) -> Captured:
     with (
         nullcontext() if strict else discard_new_buffers(request.model),
         nullcontext() if strict else FlagEvaluationMode(),
+        nullcontext() if strict else DataAccessMode(),
         nullcontext() if strict else trace_packed_sequences(request.model),
         nullcontext() if attempts.record is None else record_calls(request.model, attempts.record),
         shapes.prepare_export(request.model, attempts.arguments, attempts.dynamic_shapes),
@@ -115,7 +118,18 @@ def _run_export(strict: bool, attempts: CaptureAttempts) -> Captured:
             dynamic_shapes=attempts.dynamic_shapes,
             strict=strict,
         )
+    if strict:
+        _check_constants(exported, request.model)
     return exported, []
+
+
+def _check_constants(exported: ExportedProgram, model: torch.nn.Module) -> None:
+    """Raise ExportError for constants without data; torch checks this in the other mode only."""
+    if any(map(is_fake, (*model.parameters(), *model.buffers()))):
+        return
+    for name, value in exported.constants.items():
+        if isinstance(value, torch.Tensor) and is_fake(value):
+            raise ExportError(f"torch.export lost the value of a tensor of forward, {name}")
 
 
 def _reuse_first_program(attempts: CaptureAttempts) -> Captured:
@@ -125,9 +139,10 @@ def _reuse_first_program(attempts: CaptureAttempts) -> Captured:
 
 def _run_tracing(attempts: CaptureAttempts) -> Captured:
     request = attempts.request
-    with discard_new_buffers(request.model), trace_packed_sequences(request.model):
+    model = request.model
+    with discard_new_buffers(model), trace_packed_sequences(model), DataAccessMode():
         exported, notes, attempts.paths = trace_program(
-            request.model, request.args, request.kwargs, attempts.dynamic_shapes
+            model, request.args, request.kwargs, attempts.dynamic_shapes
         )
         return exported, notes
 
@@ -144,6 +159,7 @@ def _run_loop_capture(attempts: CaptureAttempts) -> Captured:
     with (
         discard_new_buffers(model),
         trace_packed_sequences(model),
+        DataAccessMode(),
         shapes.prepare_export(model, attempts.arguments, attempts.dynamic_shapes),
     ):
         return capture_with_loops(
@@ -158,9 +174,10 @@ def _run_draft_export(attempts: CaptureAttempts) -> Captured:
     change the model.
     """
     request = attempts.request
-    with discard_new_buffers(request.model), trace_packed_sequences(request.model):
+    model = request.model
+    with discard_new_buffers(model), trace_packed_sequences(model), DataAccessMode():
         exported = torch.export.draft_export(
-            request.model, request.args, request.kwargs, dynamic_shapes=attempts.dynamic_shapes
+            model, request.args, request.kwargs, dynamic_shapes=attempts.dynamic_shapes
         )
     report: Any = draft_report(exported)
     failure_types = [str(failure.failure_type) for failure in getattr(report, "failures", ())]
