@@ -347,7 +347,7 @@ COVERAGE: tuple[
     ('aten::dsplit.array', 'aten::tensor_split.indices', '18', 'f32', False, 1, 0, '', '', '12/12', '5/5'),
     ('aten::dsplit.int', 'aten::tensor_split.sections', '18', 'f32', False, 1, 0, '', '', '12/12', '5/5'),
     ('aten::dstack', '', '18', 'f32 c64', False, 1, 0, '', '', '24/24', '5/5'),
-    ('aten::einsum', '', '18', 'f32 bf16 i64 i32 i16 u8 b c64', True, 2, 0, '', '', '46/46', '6/6'),
+    ('aten::einsum', '', '18', 'f32 f16 bf16 i64 i32 i16 i8 u8 b c64', True, 2, 0, '', '', '46/46', '6/6'),
     ('aten::elu', '', '18', 'f32 f64 f16 bf16', False, 2, 0, '4 3', '', '12/12', '5/5'),
     ('aten::elu_backward', '', '18', 'f32 f16', False, 2, 0, '2 1', '', '', ''),
     ('aten::embedding', '', '18', 'f32 f16 i64 i32 c64', True, 1, 0, '', '', '22/22', '5/5'),

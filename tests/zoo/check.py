@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import copy
 import inspect
+import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
@@ -29,9 +31,10 @@ from tests.suites.model_check import (
 )
 from tests.suites.workers import Record
 
-from .program import Program, read_builders
+from .program import LEFT_OUT, Program, read_builders
 
 SIZES = (2, 3)
+Build = Callable[[], Program]
 Tensors = Mapping[str, torch.Tensor]
 
 
@@ -41,14 +44,18 @@ def check_case(case: str) -> Record:
 
 
 def _check(name: str, mode: str) -> None:
-    torch.manual_seed(0)
-    program = tried("unrunnable", read_builders()[name])
-    if mode not in program.modes:
-        return
-    for module in program.model.modules():
-        if isinstance(module, torch.nn.modules.dropout._DropoutNd):
-            module.p = 0.0
-    {"compile": _check_compile, "train": _check_train, "export": _check_export}[mode](program)
+    def build() -> Program:
+        for seed in (random.seed, np.random.seed, torch.manual_seed):
+            seed(0)
+        program = tried("unrunnable", read_builders()[name])
+        for module in program.model.modules():
+            if isinstance(module, torch.nn.modules.dropout._DropoutNd):
+                module.p = 0.0
+        return program
+
+    if mode not in build().modes:
+        raise Stop("exact", LEFT_OUT, "")
+    {"compile": _check_compile, "train": _check_train, "export": _check_export}[mode](build)
 
 
 def _make_calls(program: Program) -> list[tuple[Any, ...]]:
@@ -67,7 +74,8 @@ def _check_calls(runner: Callable[..., Any], calls: list[Any], expected: list[Te
 # -- modes
 
 
-def _check_compile(program: Program) -> None:
+def _check_compile(build: Build) -> None:
+    program = build()
     model, calls = program.model.eval(), _make_calls(program)
     expected = _run_eager(model, calls)
     try:
@@ -94,7 +102,8 @@ def _aot_eager(model: torch.nn.Module) -> Callable[..., Any]:
     return call
 
 
-def _check_train(program: Program) -> None:
+def _check_train(build: Build) -> None:
+    program = build()
     model, calls = program.model.train(), _make_calls(program)
     expected = tried("unrunnable", lambda: _train(model, program, calls))
     options = {"fallback": "error"}
@@ -147,18 +156,21 @@ def _mean_of_squares(result: Any) -> torch.Tensor:
     ).sum()
 
 
-def _check_export(program: Program) -> None:
-    model, calls = program.model.eval(), _make_calls(program)
-    fresh, again = (
-        copy.deepcopy(model),
-        copy.deepcopy(model),
-    )  # a call may fill a cache of the model
-    expected = _run_eager(model, calls)
+def _check_export(build: Build) -> None:
+    program = build()
+    calls = _make_calls(program)
+    expected = _run_eager(program.model.eval(), calls)
     shapes = _find_dynamic_shapes(program) if program.dynamic else None
-    try:
-        _check_calls(_export(fresh, calls[0], shapes), calls, expected)
+
+    def check_torch() -> None:
+        arguments = copy.deepcopy(calls[0])
+        exported = torch.export.export(build().model.eval(), arguments, dynamic_shapes=shapes)
+        _check_calls(exported.module(), calls, expected)
+
+    try:  # a new model, because a call may fill a cache of the model
+        _check_calls(_export(build, calls[0], shapes), calls, expected)
     except Stop as stop:
-        _blame_torch(stop, lambda: _check_torch_export(again, calls, expected, shapes))
+        _blame_torch(stop, check_torch)
 
 
 def _find_dynamic_shapes(program: Program) -> Any:
@@ -175,23 +187,28 @@ def _find_dynamic_shapes(program: Program) -> Any:
     shapes = pytree.tree_map(find_axes, small, large)
     parameters = inspect.signature(program.model.forward).parameters.values()
     for index, parameter in enumerate(parameters):
-        if parameter.kind is parameter.VAR_POSITIONAL:  # *args is one argument, of several shapes
+        # *args is one argument, of several shapes
+        if parameter.kind is parameter.VAR_POSITIONAL and index < len(shapes):
             return (*shapes[:index], shapes[index:])
     return shapes
 
 
-def _export(model: torch.nn.Module, call: tuple[Any, ...], shapes: Any) -> Any:
+def _export(build: Build, call: tuple[Any, ...], shapes: Any) -> Any:
+    """Export a new model, with the fallback that the error of the first try advises."""
+
+    def export(options: ortable.ExportOptions) -> Any:
+        return ortable.export(
+            build().model.eval(), copy.deepcopy(call), dynamic_shapes=shapes, export_options=options
+        )
+
     try:
-        return ortable.export(model, copy.deepcopy(call), dynamic_shapes=shapes)
+        return export(ortable.ExportOptions())
     except Exception as error:
-        raise make_stop(error) from error
-
-
-def _check_torch_export(
-    model: torch.nn.Module, calls: list[Any], expected: list[Tensors], shapes: Any
-) -> None:
-    exported = torch.export.export(model, copy.deepcopy(calls[0]), dynamic_shapes=shapes)
-    _check_calls(exported.module(), calls, expected)
+        first = make_stop(error)
+    try:
+        return export(ortable.ExportOptions(fallback=True))
+    except Exception as error:
+        raise first from error
 
 
 def _blame_torch(stop: Stop, check: Callable[[], None]) -> None:

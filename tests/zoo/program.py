@@ -13,6 +13,7 @@ import torch
 from . import fields
 
 MODES = ("compile", "train", "export")
+LEFT_OUT = "left out"  # the place in the record of a mode that a program leaves out
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import functools
 import string
 from typing import Any
 
 from ortable import dims, dtypes
 from ortable.errors import UnsupportedCase
+from ortable.inference import promote_types
 from ortable.ir import Graph
 from ortable.prelude.facts import (
     Dtype,
@@ -79,17 +81,22 @@ def einsum_equation(graph: Graph, equation: Str, ranks: Ints) -> Str:
 
 
 def einsum_dtype(graph: Graph, equation: Str, tensors: Results) -> Dtype:
-    """Return the dtype of an einsum: the dtype of the operands, except for some sums of ints.
+    """Return the dtype of an einsum: that of the operands, promoted, except for some sums of ints.
 
-    The dtype is int64 if torch sums ints over a subscript that only one operand has: it calls its
+    Ints are int64 where torch sums them over a subscript that only their operand has: it calls its
     ``sum``.
     """
-    dtype = graph.get_type(tensors[0])
     text = einsum_equation(graph, equation, [rank_of(graph, x) for x in tensors])
     left, _, right = text.partition("->")
-    letters = [c for c in set(left) - {".", ","} if c not in right and _count_terms(left, c) == 1]
-    is_int = not (dtypes.is_float_type(dtype) or dtypes.is_complex_type(dtype))
-    return dtypes.int64 if is_int and letters else dtype
+    operand_dtypes = []
+    for x, term in zip(tensors, left.split(","), strict=True):
+        dtype = graph.get_type(x)
+        is_int = not (dtypes.is_float_type(dtype) or dtypes.is_complex_type(dtype))
+        own_letters = [
+            c for c in set(term) - {"."} if c not in right and _count_terms(left, c) == 1
+        ]
+        operand_dtypes.append(dtypes.int64 if is_int and own_letters else dtype)
+    return functools.reduce(lambda a, b: promote_types(a, b) or a, operand_dtypes)
 
 
 def trilinear_product(graph: Graph, xs: Results, expands: Any, sumdim: Ints) -> Result:
