@@ -93,6 +93,8 @@ class GraphState:
         # results that represent Python numbers -> dtype that torch gives the number
         self.numbers: dict[str, int] = {} if parent is None else parent.numbers
         self.brief_errors = False  # True while callers catch errors about unknown facts
+        # whether the caller makes numbers of dynamic sizes that a converter refuses (torch.compile)
+        self.specializes_sizes: bool = parent is not None and parent.specializes_sizes
         self.use_index: Any = None  # an `editing.UseIndex`, built at the first query
         # whether rewrite rules may store results computed from weights
         self.stores_weights = True

@@ -207,7 +207,7 @@ def direct_convolution(
         pads = [0] * 2 * n if isinstance(padding, str) else broadcast_ints(static(padding), n) * 2
     batch_axis = [] if rank_of(graph, input) == n + 2 else [0]
     x = _pad_spatial(graph, unsqueezed(graph, input, batch_axis), pads)
-    result = _sum_taps(graph, x, weight, (strides, spacing), groups)
+    result = _sum_taps(graph, x, weight, (strides, spacing), _count_groups(graph, groups))
     return squeezed(graph, _add_bias(graph, result, bias, n), batch_axis)
 
 
@@ -229,6 +229,7 @@ def direct_transposed(
     kernel.
     """
     n = rank_of(graph, weight) - 2  # number of spatial dims
+    groups = _count_groups(graph, groups)
     strides, spacing = broadcast_ints(static(stride), n), broadcast_ints(static(dilation), n)
     kernel = shape_of(graph, weight)[2:]
     spans = [step * (k - 1) for step, k in zip(spacing, kernel, strict=True)]
@@ -288,6 +289,11 @@ def wide_transposed(
     return squeezed(graph, cast(graph, result, input_dtype), batch_axis)
 
 
+def _count_groups(graph: Graph, groups: SymInt) -> SymInt:
+    """Return the number of groups; torch.compile makes a Conv for each number, which is faster."""
+    return static(groups) if graph.specializes_sizes else groups
+
+
 def _insert_zeros(graph: Graph, x: str, axis: int, step: int) -> str:
     """Insert ``step - 1`` zeros between neighbours along an axis."""
     op = OpBuilder(graph)
@@ -323,8 +329,7 @@ def _sum_taps(
     """Convolve: sum, over the kernel elements, a strided slice of ``x`` times their weights."""
     strides, spacing = window
     kernel = shape_of(graph, weight)[2:]
-    sizes = [groups, *shape_of(graph, weight)]
-    if not is_static(sizes) or math.prod(static(kernel)) > _MAX_TERMS:
+    if not is_static([groups, *shape_of(graph, weight)]) or math.prod(static(kernel)) > _MAX_TERMS:
         return _convolve_windows(graph, x, weight, window, groups)
     kernel = static(kernel)
     sizes = list(shape_of(graph, x)[2:])

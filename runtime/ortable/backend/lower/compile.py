@@ -77,6 +77,7 @@ def compile_graph(
         target="onnxruntime",
         kernel_table=kernel_table(providers),
     )
+    builder.specializes_sizes = True
     with pause_gc():
         roles, fetches, fx_names, cases, data_checks = _convert_graph(builder, graph, outputs)
         converted = time.perf_counter()
