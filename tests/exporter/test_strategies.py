@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
+from unittest import mock
 
 import onnx
 import pytest
@@ -13,7 +15,7 @@ from torch.export import Dim
 
 from ortable import ExportOptions, bypass_export_some_errors, to_onnx
 from ortable.errors import ExportError, FunctionNotFoundError, OptionError
-from ortable.exporter.capture import exported_program
+from ortable.exporter.capture import exported_program, sources
 
 from .helpers import assert_same
 
@@ -462,3 +464,13 @@ def test_a_free_dimension_that_decompositions_fix_is_refused_with_advice() -> No
         exported_program._check_free({"input": (None, 2)}, program)
     assert "dimension 0 of input 'input' is 3" in raised.value.message
     assert raised.value.advice[0].startswith("What to do: export inside of ortable.bypass_")
+
+
+def test_products_of_dynamic_sizes_are_not_ordered_for_the_example(monkeypatch) -> None:
+    flags = mock.Mock(return_value=contextlib.nullcontext())
+    monkeypatch.setattr(sources, "opt_einsum", mock.Mock(flags=flags))
+    model, args = torch.nn.Linear(2, 2), (torch.ones(3, 2),)
+    to_onnx(model, args)
+    flags.assert_not_called()
+    to_onnx(model, args, dynamic_shapes=({0: "n"},))
+    flags.assert_called_with(enabled=False)

@@ -107,8 +107,7 @@ def draw_graft(seed: int) -> Graft:
 
 def _find_pairs(graft: Graft, piece: Piece) -> list[tuple[str, str]]:
     """Return results of the graft, each with an input of the piece of the same type."""
-    agree = all(graft.symbols.get(k, v) == v for k, v in piece.built.symbols.items())
-    if not agree:
+    if any(graft.symbols.get(k, v) != v for k, v in piece.built.symbols.items()):
         return []
     results = {_describe(info): info.name for info in graft.model.graph.output}
     return [

@@ -78,10 +78,16 @@ def _check_compile(build: Build) -> None:
     program = build()
     model, calls = program.model.eval(), _make_calls(program)
     expected = _run_eager(model, calls)
+
+    def check_torch() -> None:
+        torch._dynamo.reset()
+        with torch.no_grad():
+            _check_calls(torch.compile(model, backend="aot_eager"), calls, expected)
+
     try:
         _check_calls(compile_model(model), calls, expected)
     except Stop as stop:
-        _blame_torch(stop, lambda: _check_calls(_aot_eager(model), calls, expected))
+        _blame_torch(stop, check_torch)
 
 
 def _run_eager(model: torch.nn.Module, calls: list[Any]) -> list[Tensors]:
@@ -91,51 +97,31 @@ def _run_eager(model: torch.nn.Module, calls: list[Any]) -> list[Tensors]:
     return expected
 
 
-def _aot_eager(model: torch.nn.Module) -> Callable[..., Any]:
-    torch._dynamo.reset()
-    function = torch.compile(model, backend="aot_eager")
-
-    def call(*args: Any) -> Any:
-        with torch.no_grad():
-            return function(*args)
-
-    return call
-
-
 def _check_train(build: Build) -> None:
     program = build()
-    model, calls = program.model.train(), _make_calls(program)
-    expected = tried("unrunnable", lambda: _train(model, program, calls))
+    program.model.train()
+    calls = _make_calls(program)
+    expected = tried("unrunnable", lambda: _train(program, calls))
     options = {"fallback": "error"}
     try:
-        trained = _train_compiled(program, calls, backend="ortable", options=options)
-        _compare(trained, expected)
+        _check_training(program, calls, expected, backend="ortable", options=options)
     except Stop as stop:
-
-        def check_torch() -> None:
-            _compare(_train_compiled(program, calls, backend="aot_eager"), expected)
-
-        _blame_torch(stop, check_torch)
+        _blame_torch(stop, lambda: _check_training(program, calls, expected, backend="aot_eager"))
 
 
-def _compare(results: Tensors, expected: Tensors) -> None:
-    if difference := differing(results, expected):
+def _check_training(program: Program, calls: list[Any], expected: Tensors, **options: Any) -> None:
+    torch._dynamo.reset()
+    try:
+        trained = _train(program, calls, **options)
+    except Exception as error:
+        raise make_stop(error, "train") from error
+    if difference := differing(trained, expected):
         raise Stop("mismatch", "train", difference)
 
 
-def _train_compiled(program: Program, calls: list[Any], **options: Any) -> Tensors:
-    torch._dynamo.reset()
-    try:
-        return _train(program.model, program, calls, **options)
-    except Exception as error:
-        raise make_stop(error, "train") from error
-
-
-def _train(
-    model: torch.nn.Module, program: Program, calls: list[Any], **options: Any
-) -> dict[str, torch.Tensor]:
+def _train(program: Program, calls: list[Any], **options: Any) -> Tensors:
     """Train a copy of the model for a step with each call; return losses and the final state."""
-    model = copy.deepcopy(model)
+    model = copy.deepcopy(program.model)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-2, momentum=0.9)
     function = torch.compile(model, **options) if options else model
     tensors = {}
@@ -181,8 +167,7 @@ def _find_dynamic_shapes(program: Program) -> Any:
         if not isinstance(a, torch.Tensor):
             return None
         sizes = zip(a.shape, b.shape, strict=True)
-        dynamic = torch.export.Dim.DYNAMIC
-        return {axis: dynamic for axis, (m, n) in enumerate(sizes) if m != n}
+        return {axis: torch.export.Dim.DYNAMIC for axis, (m, n) in enumerate(sizes) if m != n}
 
     shapes = pytree.tree_map(find_axes, small, large)
     parameters = inspect.signature(program.model.forward).parameters.values()
