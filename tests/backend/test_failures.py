@@ -212,8 +212,8 @@ def test_tensors_without_data(fn, message, grad):
     assert "is on device meta, which has no data" in str(get_cause(error.value))
 
 
-# torch 2.15 passes mkldnn tensors to the backend at compilation, older versions at the call.
-MKLDNN_FAILS_AT_CALL = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 15)
+# torch 2.14 passes mkldnn tensors to the backend at compilation, older versions at the call.
+MKLDNN_FAILS_AT_CALL = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 14)
 ERRORS = (InputError,) if MKLDNN_FAILS_AT_CALL else (InputError, BackendCompilerFailed)
 
 

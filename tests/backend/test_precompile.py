@@ -404,8 +404,8 @@ def test_a_function_that_no_file_can_hold_runs_all_the_same(call_package):
 
 
 NEEDS_PRECOMPILE = pytest.mark.skipif(
-    not hasattr(torch.compiler, "precompile"),
-    reason="torch.compiler.precompile came with torch 2.15",
+    not hasattr(getattr(torch.compiler, "precompile", None), "capture"),
+    reason="torch.compiler.precompile.capture came with torch 2.15",
 )
 
 

@@ -179,19 +179,22 @@ def _find_dynamic_shapes(program: Program) -> Any:
 
 
 def _export(build: Build, call: tuple[Any, ...], shapes: Any) -> Any:
-    """Export a new model, with the fallback that the error of the first try advises."""
+    """Export a new model; where that fails, with the other strategies and patches, as documented.
 
-    def export(options: ortable.ExportOptions) -> Any:
-        return ortable.export(
-            build().model.eval(), copy.deepcopy(call), dynamic_shapes=shapes, export_options=options
-        )
+    The patches also make the outcome that of a new process: torch.compile turns the checks of
+    torch.distributions off for good.
+    """
+
+    def export() -> Any:
+        return ortable.export(build().model.eval(), copy.deepcopy(call), dynamic_shapes=shapes)
 
     try:
-        return export(ortable.ExportOptions())
+        return export()
     except Exception as error:
         first = make_stop(error)
     try:
-        return export(ortable.ExportOptions(fallback=True))
+        with ortable.bypass_export_some_errors():
+            return export()
     except Exception as error:
         raise first from error
 

@@ -47,6 +47,7 @@ def aten_conv2d_padding(graph: Graph, res: ResultSpec, input: Result, weight: Re
     n = rank_of(graph, weight) - 2
     spacing = broadcast_ints(static(dilation), n)
     sizes = shape_of(graph, weight)[2:]
+    window = static(sizes) if is_static(sizes) else None
     pads = same_padding(sizes, spacing) if padding == 'same' else [0] * 2 * n
     extra = [] if rank_of(graph, input) == rank_of(graph, weight) else [0]
     compute_dtype = float32 if dtype_of(graph, input) == bfloat16 else dtype_of(graph, input)
@@ -60,12 +61,12 @@ def aten_conv2d_padding(graph: Graph, res: ResultSpec, input: Result, weight: Re
         steps = broadcast_ints(static(stride), n)
         x = unsqueezed(graph, cast(graph, input, compute_dtype), extra)
         padded = graph.make_node('Pad', [x, as_vec(graph, [0, 0, *pads[:n], 0, 0, *pads[n:]])])
-        result = graph.make_node('Conv', [padded, cast(graph, weight, compute_dtype), cast(graph, bias, compute_dtype) if bias is not None else None], strides=steps, dilations=spacing, group=static(groups))
+        result = graph.make_node('Conv', [padded, cast(graph, weight, compute_dtype), cast(graph, bias, compute_dtype) if bias is not None else None], strides=steps, dilations=spacing, group=static(groups), kernel_shape=window)
         return cast(graph, squeezed(graph, result, extra), dtype_of(graph, input))
     graph.case = 3
     steps = broadcast_ints(static(stride), n)
     x = unsqueezed(graph, cast(graph, input, compute_dtype), extra)
-    result = graph.make_node('Conv', [x, cast(graph, weight, compute_dtype), cast(graph, bias, compute_dtype) if bias is not None else None], strides=steps, pads=static(pads), dilations=spacing, group=static(groups))
+    result = graph.make_node('Conv', [x, cast(graph, weight, compute_dtype), cast(graph, bias, compute_dtype) if bias is not None else None], strides=steps, pads=static(pads), dilations=spacing, group=static(groups), kernel_shape=window)
     return cast(graph, squeezed(graph, result, extra), dtype_of(graph, input))
 
 
@@ -97,6 +98,7 @@ def aten_conv_transpose3d_input(graph: Graph, res: ResultSpec, input: Result, we
 def aten_convolution(graph: Graph, res: ResultSpec, input: Result, weight: Result, bias: Result | None, stride: SymInts, padding: SymInts, dilation: SymInts, transposed: Bool, output_padding: SymInts, groups: SymInt) -> Result:
     """aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor"""
     n = rank_of(graph, weight) - 2
+    window = static(shape_of(graph, weight)[2:]) if is_static(shape_of(graph, weight)[2:]) else None
     strides = broadcast_ints(static(stride), n)
     pads = broadcast_ints(static(padding), n) * 2
     dilations = broadcast_ints(static(dilation), n)
@@ -116,11 +118,11 @@ def aten_convolution(graph: Graph, res: ResultSpec, input: Result, weight: Resul
     if transposed:
         graph.case = 4
         x = unsqueezed(graph, cast(graph, input, compute_dtype), extra)
-        wide = graph.make_node('ConvTranspose', [x, cast(graph, weight, compute_dtype), cast(graph, bias, compute_dtype) if bias is not None else None], strides=strides, pads=pads, dilations=dilations, group=static(groups), output_padding=extras)
+        wide = graph.make_node('ConvTranspose', [x, cast(graph, weight, compute_dtype), cast(graph, bias, compute_dtype) if bias is not None else None], strides=strides, pads=pads, dilations=dilations, group=static(groups), output_padding=extras, kernel_shape=window)
         return cast(graph, squeezed(graph, wide, extra), dtype_of(graph, input))
     graph.case = 5
     x = unsqueezed(graph, cast(graph, input, compute_dtype), extra)
-    result = graph.make_node('Conv', [x, cast(graph, weight, compute_dtype), cast(graph, bias, compute_dtype) if bias is not None else None], strides=strides, pads=pads, dilations=dilations, group=static(groups))
+    result = graph.make_node('Conv', [x, cast(graph, weight, compute_dtype), cast(graph, bias, compute_dtype) if bias is not None else None], strides=strides, pads=pads, dilations=dilations, group=static(groups), kernel_shape=window)
     return cast(graph, squeezed(graph, result, extra), dtype_of(graph, input))
 
 

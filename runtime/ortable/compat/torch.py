@@ -380,7 +380,7 @@ NAMES: dict[str, PrivateName] = {
         "torch._export.passes.lift_constants_pass", "module", "retrace a program with its constants"
     ),
     "export_trace": PrivateName(
-        "torch.export._trace", "module", "retrace a program with its constants"
+        "torch.export._trace", "module", "trace transforms of torch.func, and retrace a program"
     ),
     "onnx_flags": PrivateName(
         "torch.onnx._internal.exporter._flags",
@@ -697,6 +697,14 @@ def wrap_constant_lifting(
     with restore_on_exit(lambda: patch_modules(original)):
         patch_modules(replacement)
         yield
+
+
+def export_after_dispatch(
+    model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any
+) -> Any:
+    """Export without strict mode, below autograd and torch.func; `torch.export` records above."""
+    trace = _private_name("export_trace")
+    return trace._export(model, args, kwargs, dynamic_shapes, strict=False, pre_dispatch=False)
 
 
 @contextmanager

@@ -380,9 +380,9 @@ def xlstm__block_stack() -> Program:
     config = xLSTMBlockStackConfig(
         mlstm_block=mLSTMBlockConfig(mlstm=matrix),
         slstm_block=sLSTMBlockConfig(slstm=scalar, feedforward=feed),
-        context_length=8, num_blocks=2, embedding_dim=16, slstm_at=[1],
+        context_length=2, num_blocks=2, embedding_dim=16, slstm_at=[1],
     )  # fmt: skip
-    return Program(xLSTMBlockStack(config), lambda n: (torch.randn(n, 8, 16),))
+    return Program(xLSTMBlockStack(config), lambda n: (torch.randn(n, 2, 16),))
 
 
 def xlstm__large() -> Program:

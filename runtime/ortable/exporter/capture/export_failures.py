@@ -75,7 +75,8 @@ class FailureKind:
     """One kind of failure: ``pattern`` is searched in ``"<type of the error>: <message>"``.
 
     ``useful_approaches`` has the `Strategy.approach` values that may succeed after such a failure:
-    ``"capture"`` (torch.export in its other mode), ``"loops"``, ``"tracing"``, ``"draft"``.
+    ``"capture"`` (torch.export in its other mode), ``"autograd"`` (below autograd),
+    ``"loops"``, ``"tracing"``, ``"draft"``.
     """
 
     name: str
@@ -203,6 +204,12 @@ FAILURE_KINDS: tuple[FailureKind, ...] = (
         r"a leaf Variable that requires grad",
         "call to_onnx under torch.no_grad(), or use the form of the operation that returns",
         useful_approaches="",
+    ),
+    _make_kind(
+        "gradients inside of forward",
+        r"object has no attribute 'constant'|functorch tensor|fake tensor in the exported program",
+        FALLBACK,
+        useful_approaches="autograd",
     ),
     _make_kind(
         "an error raised by the model itself",

@@ -330,24 +330,29 @@ def _make_failure(attempts: CaptureAttempts) -> ExportError:
     followed = attempts.followed_advice
     if len(failures) > 1 and not fallback:
         followed += (export_failures.STRICT_ADVICE,)
-    first_failure = _explain_failure(type(mod).__name__, failures[0][1], attempts, followed)
-    text, details = first_failure.message, first_failure.details
+    # torch.export records no gradients: what stops the strategy that does is the cause
+    has_gradients = "autograd" in export_failures.classify_failure(failures[0][1]).useful_approaches
+    index = 1 if has_gradients and len(failures) > 1 else 0
+    failure = _explain_failure(type(mod).__name__, failures[index][1], attempts, followed)
+    text, details = failure.message, failure.details
     if not fallback:
-        later_failures = [
-            f"\n{strategy_name} was tried after that: {_error_summary(error)}"
-            for strategy_name, error in failures[1:]
+        others = [
+            f"\n{name} was tried {'before' if i < index else 'after'} that: {_error_summary(error)}"
+            for i, (name, error) in enumerate(failures)
+            if i != index
         ]
-        return ExportError(
-            text + "".join(later_failures), details=details + "".join(later_failures)
-        ).with_advice(*first_failure.remedies)
+        return ExportError(text + "".join(others), details=details + "".join(others)).with_advice(
+            *failure.remedies
+        )
     lines = [f"no strategy could export {type(mod).__name__}:"]
     lines += [f"  {name}: {_error_summary(error)}" for name, error in failures]
     if attempts.left_out:
         lines.append(f"  not tried, because they would fail too: {', '.join(attempts.left_out)}")
     if len(failures) > 1:
-        lines.append(f"The first failure, {failures[0][0]}:")
+        order = "second" if index else "first"
+        lines.append(f"The {order} failure, {failures[index][0]}:")
     return ExportError("\n".join([*lines, text]), details="\n".join([*lines, details])).with_advice(
-        *first_failure.remedies
+        *failure.remedies
     )
 
 

@@ -8,6 +8,7 @@ or in the result of `fallbacks_after` in `sources.py`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -17,10 +18,10 @@ from typing import Any, Literal
 import torch
 from torch.export import ExportedProgram
 
-from ortable.compat.torch import draft_report
+from ortable.compat.torch import draft_report, export_after_dispatch, pytree
 from ortable.errors import ExportError
 from ortable.exporter.frontend.export_request import ExportOptions, Request
-from ortable.exporter.frontend.module_state import discard_new_buffers
+from ortable.exporter.frontend.module_state import discard_new_buffers, replace_forward
 from ortable.exporter.signature import dynamic_shapes as shapes
 from ortable.ir.initializers import is_fake
 
@@ -100,7 +101,10 @@ def select_strategies(options: ExportOptions) -> Iterator[Strategy]:
     yield from (strategy for strategy in listed if strategy is not requested[0])
 
 
-def _run_export(strict: bool, attempts: CaptureAttempts) -> Captured:
+def _run_export(
+    strict: bool, attempts: CaptureAttempts, export: Callable[..., ExportedProgram] | None = None
+) -> Captured:
+    """Run torch.export; ``export`` takes its place in the mode that is not strict."""
     request = attempts.request
     attempts.record = None if strict else CallRecord()
     with (
@@ -111,16 +115,31 @@ def _run_export(strict: bool, attempts: CaptureAttempts) -> Captured:
         nullcontext() if attempts.record is None else record_calls(request.model, attempts.record),
         shapes.prepare_export(request.model, attempts.arguments, attempts.dynamic_shapes),
     ):
-        exported = torch.export.export(
+        exported = (export or partial(torch.export.export, strict=strict))(
             request.model,
             request.args,
             request.kwargs,
             dynamic_shapes=attempts.dynamic_shapes,
-            strict=strict,
         )
     if strict:
         _check_constants(exported, request.model)
     return exported, []
+
+
+def _export_below_autograd(attempts: CaptureAttempts) -> Captured:
+    """Export the operators of a forward that computes gradients.
+
+    The backward of results that require gradients would be traced, too, so they are detached.
+    """
+    model = attempts.request.model
+    forward = model.forward
+
+    @functools.wraps(forward)
+    def call_detached(*args: Any, **kwargs: Any) -> Any:
+        return pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, forward(*args, **kwargs))
+
+    with replace_forward(model, call_detached):
+        return _run_export(False, attempts, export_after_dispatch)
 
 
 def _check_constants(exported: ExportedProgram, model: torch.nn.Module) -> None:
@@ -199,6 +218,10 @@ _MODES = ("torch.export, strict=False", "torch.export, strict=True")
 STRATEGIES: tuple[Strategy, ...] = (
     Strategy(
         _MODES[0], "capture", partial(_run_export, False),
+        partial(_requests_mode, False),
+    ),
+    Strategy(
+        "torch.export below autograd", "autograd", _export_below_autograd,
         partial(_requests_mode, False),
     ),
     Strategy("rolled loops", "loops", _run_loop_capture, lambda options: options.loops),
