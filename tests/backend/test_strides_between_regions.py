@@ -257,6 +257,7 @@ def assert_trains(net, *arguments, **options):
         torch.testing.assert_close(gradients, expected, atol=1e-4, rtol=1e-3)
 
 
+@pytest.mark.alternates(parts=2)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_attention_saves_results_that_views_in_torch_read(dynamic):
     assert_trains(attention_net(), torch.randint(9, (2, 16)), dynamic=dynamic)

@@ -82,6 +82,7 @@ def check_training(net, run, sizes, steps=3):
         assert_close([*net.buffers()], [*eager.buffers()])
 
 
+@pytest.mark.slow  # a C++ compiler runs
 @NEEDS_COMPILER
 @pytest.mark.parametrize("sizes", [(2,), (2, 3, 5)])
 def test_inductor_trains_a_network_of_convolutions(compiled_graphs, sizes):

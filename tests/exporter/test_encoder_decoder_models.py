@@ -333,6 +333,7 @@ def test_whisper_reads_long_audio_and_languages(tmp_path: Path) -> None:
         assert len(segments) > 2 or features is not audio
 
 
+@pytest.mark.slow  # a model is exported in three forms
 def test_weights_are_stored_once_and_rounded(tmp_path: Path) -> None:
     model = build("t5")
     source = make_source("t5", 3)

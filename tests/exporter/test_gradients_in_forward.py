@@ -10,8 +10,6 @@ from torch.func import functional_call, grad, hessian, jacrev, jvp, vjp, vmap
 import ortable
 from ortable.errors import ExportError
 
-# torch hides this warning by itself, but pytest raises it, since our modes pass the access on.
-pytestmark = pytest.mark.filterwarnings(r"ignore:The \.grad attribute of a Tensor:UserWarning")
 STRATEGY = "torch.export below autograd"
 
 

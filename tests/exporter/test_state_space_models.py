@@ -95,6 +95,7 @@ def exporter(tmp_path_factory: pytest.TempPathFactory) -> Exporter:
     return export_model
 
 
+@pytest.mark.alternates(parts=2)
 @every_architecture
 def test_tokens_are_those_of_generate(name: str, exporter: Exporter) -> None:
     """Prompts are shorter than the convolution, whole chunks, and longer, with padding."""
@@ -173,6 +174,7 @@ def test_names_and_sizes(exporter: Exporter) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow  # a model of two kinds of layers is exported
 def test_small_weights(exporter: Exporter, tmp_path: Path) -> None:
     model, _ = exporter("bamba")
     small = ortable.export_language_model(model, tmp_path / "small", weights="int8")
