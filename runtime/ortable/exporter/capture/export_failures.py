@@ -209,7 +209,7 @@ FAILURE_KINDS: tuple[FailureKind, ...] = (
         "gradients inside of forward",
         r"object has no attribute 'constant'|functorch tensor|fake tensor in the exported program",
         FALLBACK,
-        useful_approaches="autograd",
+        useful_approaches="autograd capture",
     ),
     _make_kind(
         "an error raised by the model itself",
