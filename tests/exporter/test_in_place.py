@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from ortable import Dispatcher, ExportError, ExportOptions, to_onnx
+from ortable import Dispatcher, ExportError, ExportOptions, export, to_onnx
 from ortable.interpreter.mutation import elidable_mutations
 from ortable.interpreter.tables import generated_tables
 from tests.onnx_runs import run
@@ -211,3 +211,34 @@ def test_a_converter_of_the_users_own_refuses_what_torch_would_lose(
     dispatcher = Dispatcher({name: lambda graph, res, x, *args: graph.make_node("Identity", [x])})
     with pytest.raises(ExportError, match=f"{name}.* returns memory of its input"):
         to_onnx(program, dispatcher=dispatcher)
+
+
+class Rotary(torch.nn.Module):
+    """Keeps its last angles in a buffer, as the rotary embeddings of a library do."""
+
+    def __init__(self, persistent: bool) -> None:
+        super().__init__()
+        self.register_buffer("angles", torch.zeros(16), persistent=persistent)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", enabled=False):
+            self.angles[: x.shape[1]] = torch.arange(x.shape[1]).float()
+            return x * self.angles[: x.shape[1]].detach()
+
+
+class Rotated(torch.nn.Module):
+    def __init__(self, persistent: bool) -> None:
+        super().__init__()
+        self.rotary = Rotary(persistent)
+        self.again = torch.nn.Sequential(self.rotary)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.again(x).relu()
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_buffer_with_two_names_is_written(persistent: bool) -> None:
+    model, x = Rotated(persistent), torch.randn(2, 5)
+    program = export(model, (x,), export_options=ExportOptions(strict=False))
+    assert not model.rotary.angles.any()
+    torch.testing.assert_close(program(x), model(x))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -479,7 +480,7 @@ _LOST_CONSTANT = "is not in the constants dictionary"
 
 def decompose_program(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedProgram:
     """Return ``program.run_decompositions(table)``, and leave ``program`` unchanged."""
-    with _flat_call_spec(program) as restore_call_spec:
+    with _flat_call_spec(program) as restore_call_spec, _separate_unread_names(program) as restore:
         try:
             rewritten = program.run_decompositions(table)
         except Exception as error:  # torch's verifier
@@ -488,7 +489,34 @@ def decompose_program(program: ExportedProgram, table: Mapping[Any, Any]) -> Exp
             with _preserve_constants(program):
                 rewritten = program.run_decompositions(table)
         restore_call_spec(rewritten)
+        restore(rewritten)
     return rewritten
+
+
+@contextmanager
+def _separate_unread_names(
+    program: ExportedProgram,
+) -> Iterator[Callable[[ExportedProgram], None]]:
+    """Give a buffer with two names another one in the block, by the name that the graph ignores.
+
+    torch cannot rewrite a graph that writes into one of two inputs with the same memory. The
+    context manager yields a function that sets the shared buffers of a program.
+    """
+    ignored = {node.name for node in program.graph.find_nodes(op="placeholder") if not node.users}
+    buffers = program.graph_signature.inputs_to_buffers
+    names = [target for name, target in buffers.items() if name in ignored]
+    tables = program.constants, program.state_dict
+    counts = Counter(id(value) for table in tables for value in table.values())
+    shared = [{n: t[n] for n in names if n in t and counts[id(t[n])] > 1} for t in tables]
+
+    def restore(exported: ExportedProgram) -> None:
+        exported.constants.update(shared[0])
+        exported.state_dict.update(shared[1])
+
+    with restore_on_exit(lambda: restore(program)):
+        for table, values in zip(tables, shared, strict=True):
+            table.update({name: torch.empty_like(value) for name, value in values.items()})
+        yield restore
 
 
 @contextmanager
