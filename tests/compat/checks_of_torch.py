@@ -580,13 +580,13 @@ def _constants_lifted_through() -> bool:
     return count > 0 and len(calls) == count
 
 
-@expects("export_after_dispatch", "records the operators that gradients in forward make")
+@expects("export_below_autograd", "records the operators that gradients in forward make")
 def _export_of_gradients() -> bool:
     class Gradient(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.func.grad(lambda y: (y * y).sum())(x)
 
-    program = compat.export_after_dispatch(Gradient(), (torch.ones(3),), {}, None)
+    program = compat.export_below_autograd(Gradient(), (torch.ones(3),), {}, None)
     return bool(torch.equal(program.module()(torch.ones(3)), torch.full((3,), 2.0)))
 
 

@@ -699,7 +699,7 @@ def wrap_constant_lifting(
         yield
 
 
-def export_after_dispatch(
+def export_below_autograd(
     model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any
 ) -> Any:
     """Export without strict mode, below autograd and torch.func; `torch.export` records above."""

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import torch
 from torch.export import ExportedProgram
 
-from ortable.compat.torch import draft_report, export_after_dispatch, pytree
+from ortable.compat.torch import draft_report, export_below_autograd, pytree
 from ortable.errors import ExportError
 from ortable.exporter.frontend.export_request import ExportOptions, Request
 from ortable.exporter.frontend.module_state import discard_new_buffers, replace_forward
@@ -126,7 +126,7 @@ def _run_export(
     return exported, []
 
 
-def _export_below_autograd(attempts: CaptureAttempts) -> Captured:
+def _run_below_autograd(attempts: CaptureAttempts) -> Captured:
     """Export the operators of a forward that computes gradients.
 
     The backward of results that require gradients would be traced, too, so they are detached.
@@ -139,7 +139,7 @@ def _export_below_autograd(attempts: CaptureAttempts) -> Captured:
         return pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, forward(*args, **kwargs))
 
     with replace_forward(model, call_detached):
-        return _run_export(False, attempts, export_after_dispatch)
+        return _run_export(False, attempts, export_below_autograd)
 
 
 def _check_constants(exported: ExportedProgram, model: torch.nn.Module) -> None:
@@ -221,7 +221,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         partial(_requests_mode, False),
     ),
     Strategy(
-        "torch.export below autograd", "autograd", _export_below_autograd,
+        "torch.export below autograd", "autograd", _run_below_autograd,
         partial(_requests_mode, False),
     ),
     Strategy("rolled loops", "loops", _run_loop_capture, lambda options: options.loops),
