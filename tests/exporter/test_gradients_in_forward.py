@@ -30,6 +30,30 @@ class EnergyAndForces(Field):
         return {"energy": energy, "forces": -gradient, "positions": x}
 
 
+class ForcesInTheModeOfTheCaller(Field):
+    def forward(self, x):
+        x = x.detach().requires_grad_(True)
+        return torch.autograd.grad(self.layers(x).sum(), x)[0]
+
+
+class Denoised(nn.Module):
+    """Steps along the gradient of an energy of images."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.GELU(), nn.MaxPool2d(2)
+        )
+
+    def forward(self, x):
+        for _ in range(2):
+            x = x.detach().requires_grad_(True)
+            with torch.enable_grad():
+                energy = self.layers(x).square().sum()
+                x = x - 0.1 * torch.autograd.grad(energy, x)[0]
+        return x
+
+
 class SecondDerivative(Field):
     def forward(self, x):
         x = x.clone().requires_grad_(True)
@@ -112,6 +136,26 @@ def test_gradients_hold_for_other_batch_sizes(model_class: type[Field]) -> None:
     assert program.report.strategy == STRATEGY
     for size in (1, 2, 5):
         x = torch.randn(size, 3)
+        torch.testing.assert_close(program(x), model(x))
+
+
+def test_forward_needs_the_gradient_mode_of_the_caller() -> None:
+    model, x = ForcesInTheModeOfTheCaller(), torch.randn(2, 3)
+    shapes = {"x": {0: "batch"}}
+    program = ortable.export(model, (x,), dynamic_shapes=shapes, validate=True)
+    for size in (1, 5):
+        x = torch.randn(size, 3)
+        torch.testing.assert_close(program(x), model(x))
+    with torch.no_grad(), pytest.raises(ExportError, match="raises on the example inputs"):
+        ortable.export(model, (x,))
+
+
+def test_an_empty_gradient_does_not_end_the_process() -> None:
+    """torch's backward of batch_norm divides by the number of elements, where autograd does not."""
+    model, shapes = Denoised().eval(), {"x": {0: "batch"}}
+    program = ortable.export(model, (torch.randn(2, 3, 8, 8),), dynamic_shapes=shapes)
+    for size in (1, 3):
+        x = torch.randn(size, 3, 8, 8)
         torch.testing.assert_close(program(x), model(x))
 
 

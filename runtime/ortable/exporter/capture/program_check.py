@@ -16,7 +16,12 @@ from torch.export import ExportedProgram
 from ortable.compat.torch import disable_torch_function, is_traceable_wrapper_subclass, pytree
 from ortable.errors import ExportError, InputError, OptionError
 from ortable.exporter.frontend.export_request import Request
-from ortable.exporter.frontend.module_state import caller_autocast, copy_call, copy_module
+from ortable.exporter.frontend.module_state import (
+    caller_autocast,
+    copy_call,
+    copy_module,
+    run_without_gradients,
+)
 from ortable.exporter.reporting.numeric_diff import Tolerance, tolerance_of
 from ortable.exporter.signature.dataclass_nodes import register_dataclasses
 from ortable.ir.initializers import is_fake
@@ -102,11 +107,15 @@ def results_of(module: Any, call: Any) -> list[Any]:
 
     The module gets copies of the arguments, which it may write into.
     """
-    args, kwargs = copy_call(*call)
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
-        returned = register_dataclasses(module(*args, **kwargs))
+
+    def run() -> list[Any]:
+        args, kwargs = copy_call(*call)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            returned = register_dataclasses(module(*args, **kwargs))
         return [leaf for leaf in pytree.tree_leaves(returned) if leaf is not None]
+
+    return run_without_gradients(run)
 
 
 # -- tensor subclasses that override ``__torch_function__``, which torch.export does not trace

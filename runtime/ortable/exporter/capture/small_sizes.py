@@ -11,13 +11,14 @@ the recorded ones. sources.py calls this module; `Program.smallest` stores the r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
 
 from ortable.compat.torch import pytree, remove_pre_hook
 from ortable.errors import ExportError
@@ -297,12 +298,11 @@ class _SizeTrials:
         """Run the graph with data; return why it fails, empty if it does not.
 
         None if inputs or weights have no data, or if the program calls backward kernels: they rely
-        on autograd's sizes, and may write out of bounds.
+        on autograd's sizes, and may write out of bounds, or divide by the number of elements.
         """
         if any(map(is_fake, (*self.leaves, *self.program.weights.values()))):
             return None
-        nodes = self.program.graph_module.graph.nodes
-        if any(node.op == "call_function" and "backward" in operator_key(node) for node in nodes):
+        if any(_backward_nodes(self.program.graph_module)):
             return None
         if failed is not None and failed.is_caused_by_shapes():
             return _at_node(failed)
@@ -339,6 +339,8 @@ class _SizeTrials:
             return _with_location(
                 f"the module raises {error_headline(error)}", find_user_line(error)
             )
+        if _has_empty_gradients(exported.graph_module, _at_sizes(values)):
+            return default_reason
         try:
             results = results_of(_module_of(exported), call)
         except Exception:  # operators raise many types
@@ -362,6 +364,18 @@ def _module_of(exported: ExportedProgram) -> torch.nn.Module:
 def _is_symbolic(leaf: Any) -> bool:
     shape = leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,)
     return any(isinstance(size, torch.SymInt) for size in shape)
+
+
+def _backward_nodes(graph_module: GraphModule) -> Iterator[Node]:
+    for node in graph_module.graph.nodes:
+        if node.op == "call_function" and "backward" in operator_key(node):
+            yield node
+
+
+def _has_empty_gradients(graph_module: GraphModule, at_sizes: SizeEvaluator) -> bool:
+    """Whether a backward kernel gets no elements: torch's divide by their number, and crash."""
+    gradients = (n.all_input_nodes[0].meta.get("val") for n in _backward_nodes(graph_module))
+    return any(0 in map(at_sizes, v.shape) for v in gradients if isinstance(v, torch.Tensor))
 
 
 def _at_sizes(values: Mapping[Any, int]) -> SizeEvaluator:

@@ -127,16 +127,18 @@ def _run_export(
 
 
 def _run_below_autograd(attempts: CaptureAttempts) -> Captured:
-    """Export the operators of a forward that computes gradients.
+    """Export the operators of a forward that computes gradients, in the caller's gradient mode.
 
     The backward of results that require gradients would be traced, too, so they are detached.
     """
-    model = attempts.request.model
+    model, has_gradients = attempts.request.model, torch.is_grad_enabled()
     forward = model.forward
 
     @functools.wraps(forward)
     def call_detached(*args: Any, **kwargs: Any) -> Any:
-        return pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, forward(*args, **kwargs))
+        with torch.set_grad_enabled(has_gradients):
+            results = forward(*args, **kwargs)
+        return pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, results)
 
     with replace_forward(model, call_detached):
         return _run_export(False, attempts, export_below_autograd)

@@ -19,7 +19,12 @@ import torch
 from ortable.compat.torch import pytree
 from ortable.errors import ExportError, InputError, OptionError
 from ortable.exporter.frontend.export_request import Program, Request
-from ortable.exporter.frontend.module_state import caller_autocast, copy_call, copy_module
+from ortable.exporter.frontend.module_state import (
+    caller_autocast,
+    copy_call,
+    copy_module,
+    run_without_gradients,
+)
 from ortable.exporter.reporting.example_sizes import ExampleCall, resized_calls
 from ortable.exporter.reporting.numeric_diff import (
     ToleranceOverride,
@@ -357,11 +362,13 @@ def eager_outputs(module: Any, call: ExampleCall, program: Program) -> list[torc
 
     The copy shares the weights that forward does not write to.
     """
-    args, kwargs = copy_call(*call)
     mutated = {output.target for output in program.outputs if output.kind == "buffer"}
-    with torch.no_grad():
-        returned = copy_module(module, mutated)(*args, **kwargs)
-    returned = register_dataclasses(returned)
+
+    def run() -> Any:
+        args, kwargs = copy_call(*call)
+        return copy_module(module, mutated)(*args, **kwargs)
+
+    returned = register_dataclasses(run_without_gradients(run))
     leaves = [leaf for leaf in pytree.tree_leaves(returned) if leaf is not None]
     return [
         real_tensor(leaf.detach().cpu())
