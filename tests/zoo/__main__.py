@@ -59,5 +59,5 @@ def run_beside() -> int:
 if __name__ == "__main__":
     if sys.argv[1:2] != ["--here"]:
         sys.exit(run_beside())
-    zoo = Suite("zoo", collect, check, counts, parts=20, limit_s=180.0)
+    zoo = Suite("zoo", collect, check, counts, parts=20, limit_s=400.0)
     sys.exit(main(zoo, sys.argv[2:]))
