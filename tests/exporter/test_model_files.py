@@ -228,3 +228,12 @@ def test_a_loaded_model_is_mapped_not_read(tmp_path) -> None:
     assert not weight.flags.writeable
     assert_close([torch.tensor(weight)], [module.first.weight.detach()])
     assert_same(large.to_proto(), module, X)
+
+
+@pytest.mark.parametrize("layer", [torch.nn.Conv2d, torch.nn.ConvTranspose2d])
+def test_the_window_of_a_convolution_is_an_attribute(layer: type[torch.nn.Module]) -> None:
+    """Importers of some runtimes read ``kernel_shape``, which ONNX lets a file leave out."""
+    model = to_onnx(layer(3, 4, (2, 3)), (torch.randn(1, 3, 8, 8),))
+    (node,) = model.graph.node
+    attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    assert attributes["kernel_shape"] == [2, 3]

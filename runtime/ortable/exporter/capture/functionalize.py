@@ -480,7 +480,10 @@ _LOST_CONSTANT = "is not in the constants dictionary"
 
 def decompose_program(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedProgram:
     """Return ``program.run_decompositions(table)``, and leave ``program`` unchanged."""
-    with _flat_call_spec(program) as restore_call_spec, _separate_unread_names(program) as restore:
+    with (
+        _flat_call_spec(program) as restore_call_spec,
+        _separate_unread_names(program) as share_buffers,
+    ):
         try:
             rewritten = program.run_decompositions(table)
         except Exception as error:  # torch's verifier
@@ -489,7 +492,7 @@ def decompose_program(program: ExportedProgram, table: Mapping[Any, Any]) -> Exp
             with _preserve_constants(program):
                 rewritten = program.run_decompositions(table)
         restore_call_spec(rewritten)
-        restore(rewritten)
+        share_buffers(rewritten)
     return rewritten
 
 
@@ -509,14 +512,14 @@ def _separate_unread_names(
     counts = Counter(id(value) for table in tables for value in table.values())
     shared = [{n: t[n] for n in names if n in t and counts[id(t[n])] > 1} for t in tables]
 
-    def restore(exported: ExportedProgram) -> None:
+    def share_buffers(exported: ExportedProgram) -> None:
         exported.constants.update(shared[0])
         exported.state_dict.update(shared[1])
 
-    with restore_on_exit(lambda: restore(program)):
+    with restore_on_exit(lambda: share_buffers(program)):
         for table, values in zip(tables, shared, strict=True):
             table.update({name: torch.empty_like(value) for name, value in values.items()})
-        yield restore
+        yield share_buffers
 
 
 @contextmanager

@@ -16,12 +16,7 @@ from torch.export import ExportedProgram
 from ortable.compat.torch import disable_torch_function, is_traceable_wrapper_subclass, pytree
 from ortable.errors import ExportError, InputError, OptionError
 from ortable.exporter.frontend.export_request import Request
-from ortable.exporter.frontend.module_state import (
-    caller_autocast,
-    copy_call,
-    copy_module,
-    run_without_gradients,
-)
+from ortable.exporter.frontend.module_state import caller_autocast, copy_call, copy_module
 from ortable.exporter.reporting.numeric_diff import Tolerance, tolerance_of
 from ortable.exporter.signature.dataclass_nodes import register_dataclasses
 from ortable.ir.initializers import is_fake
@@ -43,7 +38,7 @@ def check_program(exported: ExportedProgram, request: Request) -> None:
     if any(is_fake(tensor) for tensor in tensors):
         raise OptionError("ExportOptions(validate=True) needs weights and inputs with data")
     with caller_autocast():
-        expected = _call_results(copy_module(module), request)
+        expected = _call_results(copy_module(module), request, exported)
     try:
         computed = _call_results(copy_module(exported.module()), request)
     except Exception as error:  # the program checks its inputs with plain Python assertions
@@ -68,9 +63,11 @@ def check_program(exported: ExportedProgram, request: Request) -> None:
         )
 
 
-def _call_results(module: Any, request: Request) -> dict[str, Any]:
+def _call_results(
+    module: Any, request: Request, exported: ExportedProgram | None = None
+) -> dict[str, Any]:
     """Return the flat results of a call and the buffers after it, by name."""
-    leaves = results_of(module, (request.args, request.kwargs))
+    leaves = results_of(module, (request.args, request.kwargs), exported)
     results = {f"result {index}": leaf for index, leaf in enumerate(leaves)}
     persistent = module.state_dict()
     results.update(
@@ -102,20 +99,18 @@ def find_differences(actual: Sequence[Any], expected: Sequence[Any]) -> list[str
     return [line for line in lines if line is not None]
 
 
-def results_of(module: Any, call: Any) -> list[Any]:
+def results_of(module: Any, call: Any, exported: ExportedProgram | None = None) -> list[Any]:
     """Return the flat results of a call, with the same random numbers each time.
 
-    The module gets copies of the arguments, which it may write into.
+    The module gets copies of the arguments, which it may write into. It runs in the caller's
+    gradient mode if ``exported`` was captured below autograd, since forward computes gradients.
     """
-
-    def run() -> list[Any]:
-        args, kwargs = copy_call(*call)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            returned = register_dataclasses(module(*args, **kwargs))
+    has_gradients = exported is not None and exported.dialect == "ATEN" and torch.is_grad_enabled()
+    args, kwargs = copy_call(*call)
+    with torch.random.fork_rng(devices=[]), torch.set_grad_enabled(has_gradients):
+        torch.manual_seed(0)
+        returned = register_dataclasses(module(*args, **kwargs))
         return [leaf for leaf in pytree.tree_leaves(returned) if leaf is not None]
-
-    return run_without_gradients(run)
 
 
 # -- tensor subclasses that override ``__torch_function__``, which torch.export does not trace

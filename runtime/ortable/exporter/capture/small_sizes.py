@@ -334,7 +334,8 @@ class _SizeTrials:
         call = pytree.tree_unflatten(self._resized_leaves(values), self.structure)
         try:
             with caller_autocast():
-                expected = results_of(copy_module(model, dict(model.named_buffers())), call)
+                module = copy_module(model, dict(model.named_buffers()))
+                expected = results_of(module, call, exported)
         except Exception as error:  # forward is any Python code
             return _with_location(
                 f"the module raises {error_headline(error)}", find_user_line(error)

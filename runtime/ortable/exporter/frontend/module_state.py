@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
@@ -36,7 +36,6 @@ from ortable.ir.initializers import is_fake
 
 _DICTS = (dict, OrderedDict, defaultdict)
 _CONTAINERS = (*_DICTS, list, set)
-Result = TypeVar("Result")
 # A tensor of a module: the dict that holds the tensor, the key, and the tensor.
 TensorSlot = tuple[dict[str, Any], str, torch.Tensor]
 
@@ -204,20 +203,6 @@ def copy_call(args: Any, kwargs: Any) -> tuple[Any, Any]:
     """Copy the arguments; a copy requires gradients if the original does."""
     copies: tuple[Any, Any] = pytree.tree_map(_copy_leaf, (args, kwargs))
     return copies
-
-
-def run_without_gradients(run: Callable[[], Result]) -> Result:
-    """Call ``run`` without gradients; if it fails, again in the caller's mode.
-
-    A forward that computes gradients needs that mode. ``run`` copies what the call may change.
-    """
-    try:
-        with torch.no_grad():
-            return run()
-    except Exception:  # forward is any Python code
-        if not torch.is_grad_enabled():
-            raise
-        return run()
 
 
 def copy_module(module: Any, written: Collection[str] | None = None) -> Any:

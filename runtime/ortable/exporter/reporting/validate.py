@@ -19,12 +19,7 @@ import torch
 from ortable.compat.torch import pytree
 from ortable.errors import ExportError, InputError, OptionError
 from ortable.exporter.frontend.export_request import Program, Request
-from ortable.exporter.frontend.module_state import (
-    caller_autocast,
-    copy_call,
-    copy_module,
-    run_without_gradients,
-)
+from ortable.exporter.frontend.module_state import caller_autocast, copy_call, copy_module
 from ortable.exporter.reporting.example_sizes import ExampleCall, resized_calls
 from ortable.exporter.reporting.numeric_diff import (
     ToleranceOverride,
@@ -364,11 +359,18 @@ def eager_outputs(module: Any, call: ExampleCall, program: Program) -> list[torc
     """
     mutated = {output.target for output in program.outputs if output.kind == "buffer"}
 
-    def run() -> Any:
+    def run_copy() -> Any:
         args, kwargs = copy_call(*call)
         return copy_module(module, mutated)(*args, **kwargs)
 
-    returned = register_dataclasses(run_without_gradients(run))
+    try:
+        with torch.no_grad():
+            returned = run_copy()
+    except Exception:  # forward may compute gradients: once more, in the caller's mode
+        if not torch.is_grad_enabled():
+            raise
+        returned = run_copy()
+    returned = register_dataclasses(returned)
     leaves = [leaf for leaf in pytree.tree_leaves(returned) if leaf is not None]
     return [
         real_tensor(leaf.detach().cpu())
