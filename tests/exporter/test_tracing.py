@@ -345,15 +345,21 @@ def test_a_loop_that_ends_on_data() -> None:
     check_refusal(Endless(), X, error=r"more than 40 decisions in one run.*test_tracing\.py:\d+")
 
 
-def test_too_many_paths() -> None:
+@pytest.mark.parametrize(("decision_count", "most_runs"), [(7, 64), (14, 10)])
+def test_too_many_paths(decision_count: int, most_runs: int) -> None:
+    """The number of paths is known long before all of them ran."""
+    runs = []
+
     class Many(torch.nn.Module):
         def forward(self, x):
-            for i in range(7):
+            runs.append(None)
+            for i in range(decision_count):
                 if x[0, i % 6] > 0:
                     x = x + 1
             return x
 
     check_refusal(Many(), X, error="more than 64 paths")
+    assert len(runs) <= most_runs
 
 
 def random_branch(x):

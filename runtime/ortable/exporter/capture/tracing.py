@@ -202,7 +202,8 @@ def _explore_paths(
     runs: dict[tuple[bool, ...], tuple[Decisions, TracedPath | None]] = {}
     pending: list[tuple[bool, ...]] = [()]
     while pending:
-        planned = pending.pop()
+        # The shortest prefix first: its run finds the most new ones, so the limit is met early.
+        planned = pending.pop(0)
         decisions = Decisions(planned)
         path = _run_path(module, args, kwargs, dynamic_shapes, decisions)
         if len(decisions.conditions) < len(planned):
