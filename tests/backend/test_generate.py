@@ -10,6 +10,8 @@ from torch._dynamo.utils import counters
 
 from tests.exporter.language_models import VOCABULARY, build
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 STATIC = {"cache_implementation": "static", "disable_compile": True}
 
 

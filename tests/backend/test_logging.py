@@ -16,6 +16,8 @@ from torch import nn
 from ortable.errors import OrtableError
 from tests.packaging.files import ROOT
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 
 class SmallModel(nn.Module):
     def __init__(self):

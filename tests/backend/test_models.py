@@ -7,6 +7,8 @@ import torch
 
 from benchmarks.models.inference import MODELS, build
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 TOLERANCE = 1e-4  # relative to the largest value of the result
 
 

@@ -23,6 +23,8 @@ from tests.backend.relations import compare
 from tests.fuzz.catalog import CallSite, catalog
 from tests.rotation import rotation_seed
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 SAMPLE_SIZE = 12  # operators of each kind in `make test`
 NO_FALLBACK = {"fallback": "error"}
 

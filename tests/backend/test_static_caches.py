@@ -20,6 +20,8 @@ from ortable.backend.execute import call
 from tests.backend.against_eager import compiled
 from tests.exporter.language_models import CACHE, VOCABULARY, build
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 WIDTH, LENGTH, KERNEL = 8, 24, "GroupQueryAttention"
 LOWEST = torch.finfo(torch.float32).min
 

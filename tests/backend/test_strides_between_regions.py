@@ -33,6 +33,8 @@ from ortable.backend.partition.placement import is_rng_call
 from tests.backend.drawn_programs import draw_layout, draw_program
 from tests.rotation import rotation_seed
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 # Fixed seeds, and seeds that change with the commit; ORTABLE_DRAWN=0-500 runs more.
 SEEDS = [*range(6), *(rotation_seed() % 100_000 + number for number in range(6))]
 if "ORTABLE_DRAWN" in os.environ:

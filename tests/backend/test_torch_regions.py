@@ -16,6 +16,8 @@ from ortable.compat import torch as compat
 from ortable.errors import FallbackWarning, OptionError
 from tests.backend.against_eager import assert_close, call_until_decided
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 NEEDS_COMPILER = pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 
 

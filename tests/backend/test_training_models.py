@@ -10,6 +10,8 @@ from torch import nn
 
 from benchmarks.models.training import SMALL_TRAINABLES, Trainable
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 STEPS = 3
 RTOL, ATOL = 1e-3, 1e-5  # the documented tolerance of gradients in float32
 

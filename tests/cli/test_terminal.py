@@ -21,6 +21,8 @@ from ortable.cli.progress import show_progress
 
 from .conftest import GetError
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 NET = """
 import torch
 

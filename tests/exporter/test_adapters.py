@@ -26,6 +26,8 @@ from ortable.exporter.language_models.adapters import read_adapter
 from .helpers import assert_close
 from .test_export_language_model import build
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 TEXTS = torch.tensor([[43, 17, 25, 61, 12, 80, 33], [5, 9, 54, 11, 3, 72, 8]])
 MASK = torch.ones_like(TEXTS)
 NEW_TOKENS = 8

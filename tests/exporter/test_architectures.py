@@ -21,6 +21,8 @@ from tests.rotation import rotation_seed
 
 from .helpers import assert_same
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 OPSETS = (18, 13, 15, 17)
 # the first opset that has every operator of these architectures: sums at given places
 FIRST_OPSETS = {"mixtral": 16, "dlrm": 16}

@@ -15,6 +15,8 @@ from ortable.exporter.to_onnx import to_onnx
 
 from .helpers import FLOAT32, assert_close, assert_same, feeds_of, run_onnx
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 ATEN = torch.ops.aten
 
 

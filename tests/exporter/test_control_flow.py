@@ -19,7 +19,7 @@ from .helpers import assert_same
 
 # torch's loops compile themselves even in eager; the sizes that they specialize on would reach the
 # next export.
-pytestmark = pytest.mark.usefixtures("fresh_dynamo")
+pytestmark = [pytest.mark.usefixtures("fresh_dynamo"), pytest.mark.alternates(parts=3)]
 
 X = torch.arange(12.0).reshape(4, 3) / 7 - 0.5
 Y = torch.arange(21.0).reshape(7, 3) / 9 - 1

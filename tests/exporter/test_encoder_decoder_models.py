@@ -27,6 +27,8 @@ from tests.child import python
 
 from .helpers import assert_close
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 VOCABULARY, FRAMES, BINS, TOKENS = 97, 40, 8, 9
 _TOKENS = {"vocab_size": VOCABULARY, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 _BART = {

@@ -26,6 +26,8 @@ from ortable.exporter.language_models.model_folder import genai_config
 from .helpers import assert_close
 from .language_models import CACHE
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 VOCABULARY, MAX_LENGTH = 97, 64
 _TEXT = {"vocab_size": VOCABULARY, "bos_token_id": 1, "eos_token_id": None, "pad_token_id": 0}
 _GPT2 = {**_TEXT, "n_layer": 1, "n_head": 4, "n_embd": 32, "n_positions": MAX_LENGTH}

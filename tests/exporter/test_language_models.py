@@ -38,6 +38,8 @@ from .language_models import (
     session_of,
 )
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "greedy_llama.py"
 # (batch, sequence, past); the graphs are exported with (2, 3, 4)
 SIZES = [(2, 3, 4), (1, 1, 7), (1, 5, 0), (3, 1, 1), (1, 1, 0), (2, 9, 3)]

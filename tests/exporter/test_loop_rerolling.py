@@ -11,6 +11,8 @@ import torch
 from ortable import ExportOptions, export, to_onnx
 from ortable.errors import ExportError, OptionError
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 LOOPS = ExportOptions(loops=True)
 SHAPES = {"x": {0: "batch", 1: "length"}}
 SIZES = ((2, 6), (3, 9), (1, 2), (4, 1))

@@ -14,6 +14,8 @@ from benchmarks.models.architectures import ARCHITECTURES, build_architecture
 
 from .helpers import assert_same
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 
 def get_dims(model: Any) -> list[list[str | int]]:
     shapes = (value.type.tensor_type.shape for value in model.graph.input)

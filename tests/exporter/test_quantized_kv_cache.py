@@ -38,6 +38,8 @@ from .test_export_language_model import (
     searched,
 )
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 # Architectures, and whether ONNX Runtime's attention kernel reads the codes.
 KERNEL_READS_CODES = {"gpt2": True, "llama": True, "mistral": True, "bloom": False}
 SLOW = {"gpt2", "mistral", "bloom"}  # run with the sweeps

@@ -21,6 +21,8 @@ from ortable.exporter.language_models.decoder import make_decoder
 from .helpers import assert_close
 from .test_export_language_model import build
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 # Nodes of a layer of each model, at most.
 LAYER_NODES = {"llama": 17, "gpt2": 15, "mistral": 17, "gemma3_text": 37, "qwen3": 21, "phi3": 25}
 PLACES = 12

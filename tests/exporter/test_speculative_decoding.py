@@ -18,6 +18,8 @@ from ortable.exporter.language_models.steps import StepRunner, TextCache
 
 from .test_export_language_model import VOCABULARY, build, long_rope_model
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 NEW_TOKENS = 24
 # A text with repetitions, longer than the sliding windows of 4 tokens.
 PROMPT = torch.tensor([[5, 9, 43, 17, 25, 61, 5, 9, 43, 17, 80, 33, 5, 9, 43]])

@@ -18,6 +18,8 @@ from ortable.exporter.language_models.state_space import StateGraph, make_state_
 
 from .helpers import assert_close
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 VOCABULARY, TOKENS, CHUNK = 97, 8, 8
 _TEXT = {
     "vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": 2, "bos_token_id": 1,

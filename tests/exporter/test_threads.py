@@ -24,6 +24,8 @@ from tests.process_state import process_state
 
 from .test_workarounds import is_torch_restored
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 EXAMPLE, X = torch.linspace(-1, 1, 20).reshape(5, 4), torch.linspace(-2, 1, 28).reshape(7, 4)
 ROWS = ({0: "rows"},)
 

@@ -14,6 +14,8 @@ from ortable.errors import ExportError
 
 from .helpers import assert_same
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 TRACING = ExportOptions(tracing=True, validate=True)
 X = torch.rand(4, 6) + 0.1
 
@@ -318,13 +320,21 @@ def test_a_branch_on_a_size_of_data_whose_sides_are_the_same() -> None:
 
 
 def test_a_branch_on_a_size_of_data_whose_sides_differ() -> None:
+    """It is refused after the first two paths of 2 ** 6."""
+    parts = []
+
+    def double_and_count(part):
+        parts.append(None)
+        return double_if_long(part)
+
     with bypass_export_some_errors():
         check_refusal(
-            Parts(double_if_long),
-            torch.rand(6, 4),
-            torch.tensor([2, 4]),
+            Parts(double_and_count),
+            torch.rand(12, 4),
+            torch.tensor([2, 4, 1, 2, 1, 2]),
             error=r"branches on a data-dependent size, and its branches compute different results",
         )
+    assert len(parts) < 3 * 6
 
 
 # -- refusals

@@ -25,6 +25,8 @@ from ortable.errors import ExportError, InputError, OptionError, ProviderError, 
 from tests.exporter.language_models import CACHE, build
 from tests.packaging.files import ROOT
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 ortable.register_transformers()
 _TINY = {
     "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 37,

@@ -19,6 +19,8 @@ from ortable.exporter.language_models.vision_language import make_vision_languag
 
 from .helpers import assert_close
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 VOCABULARY, IMAGE, SIDE, TOKENS = 99, 98, 28, 8
 GRID = [1, 4, 6]
 _TEXT = {

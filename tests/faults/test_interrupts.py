@@ -22,6 +22,8 @@ from tests.rotation import rotation_seed
 
 from .interrupts import draw_indices, run_with_interrupt
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 INTERRUPTS = 6  # interrupts of each kind of work; tests marked slow do more
 X = torch.linspace(-1, 1, 12).reshape(3, 4)
 

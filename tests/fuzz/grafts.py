@@ -4,7 +4,8 @@ A graft is a graph of two to five samples: a result of one is an input of anothe
 elementwise operators or unchanged, and may stay an output (the idea of OATest: patterns of an
 optimizer within graphs that it was not tried on). The graph without optimizers is compared with
 the rewritten one, with ONNX Runtime's optimizers on both, and with onnx.reference, at several sizes
-and with infinities, NaN and zeros: `python -m tests.fuzz.grafts --count 1000`.
+and with infinities, NaN and zeros: `python -m tests.fuzz.grafts --count 1000`. With `--openvino`,
+OpenVINO runs the rewritten graph, too, where it agrees on the graph as it was drawn.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -37,6 +40,7 @@ from ortable_generated.kernels import KERNELS_CPU
 from ortablegen.language.samples import TensorSample
 from tests.forked import Died, Pool, Say
 from tests.passes.rewrite.harness import all_rewrites
+from tests.portable.runtimes import RUNTIMES, RuntimeFailure, RuntimeServer, install
 from tests.rotation import rotation_seed
 from tests.suites.model_check import differing
 
@@ -156,7 +160,7 @@ def _append(graft: Graft, piece: Piece, pairs: list[tuple[str, str]], rng: rando
 # -- judging
 
 
-def judge(seed: int) -> tuple[str, str]:
+def judge(seed: int, openvino: RuntimeServer | None = None) -> tuple[str, str]:
     """Return the outcome of a graft, and what differs."""
     graft = draw_graft(seed)
     try:
@@ -204,7 +208,42 @@ def judge(seed: int) -> tuple[str, str]:
                 difference = f"{type(error).__name__}: {str(error)[:300]}"
             if difference:
                 return name, difference
-    return ("rewritten" if record.fired else "unchanged") + " equal", ""
+    outcome = ("rewritten" if record.fired else "unchanged") + " equal"
+    if openvino is None or not record.fired or graft.target is not None:
+        return outcome, ""
+    return _compare_in_openvino(graft.model, rewritten, draws[0][1], openvino) or (outcome, "")
+
+
+def _compare_in_openvino(
+    drawn: onnx.ModelProto, rewritten: onnx.ModelProto, feeds: Tensors, server: RuntimeServer
+) -> tuple[str, str] | None:
+    """Compare both graphs in OpenVINO; None unless it runs the drawn one and agrees on it.
+
+    Its kernels of attention have other numbers where values are not finite, so none may be.
+    """
+    try:
+        expected = _run_in_server(drawn, feeds, server)
+    except RuntimeFailure:
+        return None
+    is_finite = all(bool(x.isfinite().all()) for x in expected.values() if not x.is_complex())
+    if not is_finite or differing(expected, _make_runner(drawn, optimize=False)(feeds)):
+        return None
+    try:
+        difference = differing(_run_in_server(rewritten, feeds, server), expected)
+    except RuntimeFailure as error:
+        difference = str(error)[:300]
+    if difference:
+        return "rewritten in OpenVINO", difference
+    return "rewritten equal, also in OpenVINO", ""
+
+
+def _run_in_server(model: onnx.ModelProto, feeds: Tensors, server: RuntimeServer) -> Tensors:
+    with tempfile.TemporaryDirectory() as folder:
+        onnx.save(model, Path(folder, "model.onnx"))
+        arrays = {info.name: to_numpy(feeds[info.name]) for info in model.graph.input}
+        results = server.run_model(Path(folder), arrays)
+    names = [output.name for output in model.graph.output]
+    return dict(zip(names, map(to_torch, results), strict=True))
 
 
 def _limit(results: Tensors) -> Tensors:
@@ -257,17 +296,20 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0, help="number of the first graft")
     parser.add_argument("--rotating", action="store_true", help="a first number of the commit")
+    parser.add_argument("--openvino", action="store_true", help="run rewritten graphs there, too")
     parser.add_argument("--jobs", type=int, default=2)
     return parser.parse_args(arguments)
 
 
-def _judge_all(seeds: Sequence[int], jobs: int) -> Iterator[tuple[int, str, str]]:
+def _judge_all(
+    seeds: Sequence[int], jobs: int, openvino: RuntimeServer | None
+) -> Iterator[tuple[int, str, str]]:
     """Yield the number, the outcome and the difference of each graft."""
     for target in (None, "onnxruntime"):
         read_pieces(target)  # before the first fork
 
     def work(seed: int, send: Say) -> None:
-        send(judge(seed))
+        send(judge(seed, openvino))
 
     for seed, message in Pool(work, jobs, LIMIT_S).run(seeds):
         if isinstance(message, Died):
@@ -281,11 +323,15 @@ def main(arguments: Sequence[str]) -> int:
     options = parse(arguments)
     first = rotation_seed() if options.rotating else options.seed
     seeds = range(first, first + options.count)
+    openvino = None
+    if options.openvino:
+        install(RUNTIMES[0])
+        openvino = RuntimeServer(RUNTIMES[0])  # each worker starts a process of its own
     counts: Counter[str] = Counter()
     finds = []
-    for seed, outcome, detail in tqdm(_judge_all(seeds, options.jobs), total=len(seeds)):
+    for seed, outcome, detail in tqdm(_judge_all(seeds, options.jobs, openvino), total=len(seeds)):
         counts[outcome] += 1
-        if not outcome.endswith(("equal", "invalid")) and outcome not in UPSTREAM:
+        if not ("equal" in outcome or outcome == "invalid" or outcome in UPSTREAM):
             graft, path = draw_graft(seed), BUILD / f"graft_{seed}.onnx"
             path.parent.mkdir(parents=True, exist_ok=True)
             onnx.save(graft.model, path)

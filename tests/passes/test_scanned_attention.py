@@ -13,6 +13,8 @@ from torch._higher_order_ops.scan import scan
 
 import ortable
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 HEADS, KEYS, VALUES = 3, 8, 6
 
 

@@ -16,6 +16,8 @@ from ortable.errors import InputError
 from .gguf_checkpoints import write_gguf
 from .models import distance, operators
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 ROUNDING_ERROR = 1e-5
 IDS = torch.arange(3, 9)[None]
 WIDE = {"width": 256, "key_width": 64, "layers": 1}  # types of blocks of 256

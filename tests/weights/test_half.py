@@ -15,6 +15,8 @@ from ortable.errors import OptionError
 
 from .models import NAMES, build, count_products, distance, linears
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 HALF_DTYPES = (torch.bfloat16, torch.float16)
 NETS = ("mlp", "convnet")
 

@@ -13,6 +13,8 @@ from ortable.errors import OptionError
 
 from .models import build, count_products, distance, linears, operators
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 
 def build_llama() -> torch.nn.Module:
     llama, _ = build("llama")

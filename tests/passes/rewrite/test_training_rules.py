@@ -20,6 +20,8 @@ from benchmarks.models.training import (
     masked_word_batches,
 )
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 RTOL, ATOL = 1e-3, 1e-5  # for gradients in float32, as in tests/backend
 
 

@@ -200,10 +200,12 @@ def _explore_paths(
 ) -> TracedPath | DecisionNode:
     """Run every path and return the tree of the paths that do not raise."""
     runs: dict[tuple[bool, ...], tuple[Decisions, TracedPath | None]] = {}
+    # The shortest prefix first: its run finds the most new ones, so the limit is met early. But a
+    # decision on sizes is followed by its other side, since the two have to be equal.
     pending: list[tuple[bool, ...]] = [()]
-    while pending:
-        # The shortest prefix first: its run finds the most new ones, so the limit is met early.
-        planned = pending.pop(0)
+    pending_on_sizes: list[tuple[bool, ...]] = []
+    while pending or pending_on_sizes:
+        planned = pending_on_sizes.pop() if pending_on_sizes else pending.pop(0)
         decisions = Decisions(planned)
         path = _run_path(module, args, kwargs, dynamic_shapes, decisions)
         if len(decisions.conditions) < len(planned):
@@ -213,8 +215,14 @@ def _explore_paths(
             )
         answers = decisions.taken_answers()
         runs[answers] = (decisions, path)
-        pending += [(*answers[:index], False) for index in range(len(planned), len(answers))]
-        if len(runs) + len(pending) > MAX_PATHS:
+        if answers and decisions.conditions[-1] is None:
+            _, other_path = runs.get((*answers[:-1], not answers[-1]), (None, None))
+            if path is not None and other_path is not None:
+                _check_same_sides(path, other_path, decisions.lines[-1], module)
+        for index in range(len(planned), len(answers)):
+            on_sizes = decisions.conditions[index] is None
+            (pending_on_sizes if on_sizes else pending).append((*answers[:index], False))
+        if len(runs) + len(pending) + len(pending_on_sizes) > MAX_PATHS:
             raise _make_limit_error(module, f"{MAX_PATHS} paths", decisions)
     tree = _build_tree(runs, (), notes, module)
     if tree is None:
@@ -260,12 +268,22 @@ def _build_tree(
     if decisions.conditions[len(prefix)] is not None:
         depth = sum(condition is not None for condition in decisions.conditions[: len(prefix)])
         return DecisionNode(depth, if_true, if_false, line)
-    if not is_same_tree(if_true, if_false, module):
+    _check_same_sides(if_true, if_false, line, module)
+    return if_true
+
+
+def _check_same_sides(
+    first: TracedPath | DecisionNode,
+    second: TracedPath | DecisionNode,
+    line: UserLine | None,
+    module: torch.nn.Module,
+) -> None:
+    """Raise ExportError if the sides of a condition on data-dependent sizes differ."""
+    if not is_same_tree(first, second, module):
         raise ExportError(
             f"tracing: {type(module).__name__} branches on a data-dependent size, and its "
             f"branches compute different results, at {line}"
         )
-    return if_true
 
 
 def _run_path(
