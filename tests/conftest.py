@@ -112,8 +112,10 @@ def _compute_turns(items: list[pytest.Item]) -> dict[pytest.Item, int]:
         mark = item.get_closest_marker("alternates")
         if mark is not None and isinstance(item, pytest.Function):
             name, parts = next(iter(mark.args), None), mark.kwargs.get("parts", 0)
-            params = item.callspec.params.items()
-            other_params = tuple(sorted((n, repr(v)) for n, v in params if name not in (None, n)))
+            params = item.callspec.params if hasattr(item, "callspec") else {}
+            other_params = tuple(
+                sorted((n, repr(v)) for n, v in params.items() if name not in (None, n))
+            )
             function = item.nodeid.partition("[")[0]
             groups.setdefault((function, other_params, parts), []).append(item)
     turns: dict[pytest.Item, int] = {}
