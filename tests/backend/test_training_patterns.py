@@ -13,6 +13,8 @@ from torch.utils.checkpoint import checkpoint
 
 from benchmarks.models.training import SMALL_TRAINABLES, gpt2_lm, masked_word_batches
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 
 def make_network() -> nn.Module:
     torch.manual_seed(3)

@@ -15,6 +15,8 @@ import transformers
 import ortable
 from ortable.cli.main import EXAMPLES, FIRST_STEPS, main
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 MODELS = """
 import torch
 

@@ -81,7 +81,7 @@ def find_pages(*languages: str) -> list[str]:
     return [page for page in PAGES if find_blocks(page, *languages)]
 
 
-@pytest.mark.alternates(parts=2)
+@pytest.mark.alternates(parts=3)
 @pytest.mark.filterwarnings("default::ortable.errors.FallbackWarning")  # a page shows this warning
 @pytest.mark.parametrize("names", find_pages("python", "pycon"), indirect=True)
 def test_every_block_of_the_page_runs(names: dict[str, object]) -> None:

@@ -19,6 +19,8 @@ from ortable.exporter.capture.graph_at_sizes import FailingNodeError
 from .batch_one_models import CASES, Pair
 from .program_helpers import module_of
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 KINDS: dict[str, Any] = {
     "name": lambda name: name,
     "Dim": Dim,

@@ -21,6 +21,8 @@ from ortable.exporter.observation.proof import ProofReport, ProofTrial
 from ortable.exporter.observation.subprocess_runner import ModelLoadError, SubprocessRunner
 from ortable.lowerings import recurrent
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 Call = dict[str, Any]
 
 

@@ -22,6 +22,8 @@ from ortable.exporter.signature import caches
 
 from .helpers import assert_close, assert_same, eager, run_onnx
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 PATCHED = (
     (torch.nn.functional, "one_hot"),
     (torch, "tensor"),

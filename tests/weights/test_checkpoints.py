@@ -29,6 +29,8 @@ from ortable.exporter.checkpoints.weight_codes import CodedLinear
 from .checkpoints import write_checkpoint
 from .models import build, distance, operators
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 ROUNDING_ERROR = 1e-5
 IDS = torch.arange(3, 9)[None]
 RECORDED = yaml.safe_load((Path(__file__).parent / "recorded_formats.yaml").read_text())

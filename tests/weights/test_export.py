@@ -15,6 +15,8 @@ from ortable.exporter.reporting.calibration import _shrink_moment
 
 from .models import NAMES, WIDTH, build, count_products, distance, linears, operators
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 
 def run(program: ortable.OnnxProgram, kwargs) -> torch.Tensor:
     outputs = program(**kwargs)

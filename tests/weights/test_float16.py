@@ -15,6 +15,8 @@ from ortable.errors import ExportError, OptionError
 
 from .models import NAMES, build, distance, operators
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 HALF = onnx.TensorProto.FLOAT16
 
 

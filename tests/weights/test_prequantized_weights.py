@@ -20,6 +20,8 @@ from .models import build as language_model
 from .models import count_products, distance, operators
 from .prequantized_weights import Awq, Gptq, InGroups, Packed4, Packed8, PerChannel
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 INNER, OUTER = 128, 64
 ROUNDING_ERROR = 1e-5
 

@@ -20,6 +20,8 @@ from .cells import Cell, cells
 from .forms import ROOT, forms, sets_of_rules
 from .run import Written, compare, converted, exported, wanted
 
+pytestmark = pytest.mark.alternates(parts=3)
+
 _TABLE = yaml.safe_load((Path(__file__).parent / "forms.yaml").read_text(encoding="utf-8"))
 _FORMS = [form for form in _TABLE if "elsewhere" not in form]
 _OLD_OPSET = 22  # newest opset without Attention: torch's body of ONNX's operator is converted
