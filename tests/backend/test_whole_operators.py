@@ -10,8 +10,6 @@ from torch.nn import functional
 
 from tests import child
 
-pytestmark = pytest.mark.alternates(parts=3)
-
 SHAPES = {1: (2, 3, 5), 2: (2, 3, 5, 6), 3: (2, 3, 4, 5, 6)}
 MODES = [
     *((mode, dims) for mode in ("nearest", "nearest-exact") for dims in SHAPES),

@@ -19,8 +19,6 @@ import ortable
 from .helpers import run_onnx
 from .quantized_models import Block, ConvNet, Mlp, converted, operators, recipe, results
 
-pytestmark = pytest.mark.alternates(parts=3)
-
 Q = torch.ops.quantized_decomposed
 IMAGE, ROWS, TOKENS = (2, 3, 16, 16), (4, 64), (2, 5, 64)
 

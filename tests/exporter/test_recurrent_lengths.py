@@ -11,8 +11,6 @@ from ortable.exporter.capture.patches import patch_recurrent_lengths
 
 from .helpers import assert_same
 
-pytestmark = pytest.mark.alternates(parts=3)
-
 LAYERS = {
     "lstm": lambda: torch.nn.LSTM(4, 5, num_layers=2, bidirectional=True, batch_first=True),
     "projected": lambda: torch.nn.LSTM(4, 5, num_layers=2, bidirectional=True, proj_size=3),

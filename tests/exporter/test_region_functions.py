@@ -19,8 +19,6 @@ from ortable.exporter.frontend.export_request import ExportOptions
 from .helpers import assert_close, assert_same, eager, feeds_of, run_onnx
 from .test_module_functions import calls_of, functions_of
 
-pytestmark = pytest.mark.alternates(parts=3)
-
 Tensor = torch.Tensor
 X = torch.randn(3, 4)
 ROWS = ({0: torch.export.Dim("n")},)

@@ -11,8 +11,6 @@ from ortable.errors import OptionError
 from .models import NAMES, build, count_products, distance, linears, operators
 from .test_export import IDS, net
 
-pytestmark = pytest.mark.alternates(parts=3)
-
 
 def compile_model(model: torch.nn.Module, weights, **other_options):
     """Return the compiled model and the storage with the records of its graphs."""
