@@ -42,7 +42,7 @@ def make_config(size: str) -> Any:
     return LlamaConfig(
         vocab_size=VOCABULARY, hidden_size=hidden, intermediate_size=intermediate,
         num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=kv_heads,
-        max_position_embeddings=2048,
+        max_position_embeddings=8192,
     )  # fmt: skip
 
 

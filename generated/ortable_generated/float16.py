@@ -45,6 +45,7 @@ FLOAT32: dict[str, tuple[str, str]] = {
     "Tan": ('sources', 'angles of late positions are rounded'),
     "com.microsoft::CDist": ('float32', 'its exponential or square overflows'),
     "com.microsoft::CropAndResize": ('sources', 'coordinates are rounded to whole pixels'),
+    "com.microsoft::GroupQueryAttention": ('cache', 'ONNX Runtime would write the longer cache over that of the input, cast'),
     "com.microsoft::Inverse": ('float32', 'sums of products cancel'),
 }
 

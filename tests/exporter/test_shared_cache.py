@@ -24,7 +24,7 @@ from .test_export_language_model import build
 pytestmark = pytest.mark.alternates(parts=3)
 
 # Nodes of a layer of each model, at most.
-LAYER_NODES = {"llama": 17, "gpt2": 15, "mistral": 17, "gemma3_text": 37, "qwen3": 21, "phi3": 25}
+LAYER_NODES = {"llama": 18, "gpt2": 16, "mistral": 18, "gemma3_text": 38, "qwen3": 22, "phi3": 26}
 PLACES = 12
 # Two texts, the first of which has padding before, inside and behind its tokens.
 TEXTS = torch.tensor([[0, 0, 43, 17, 25, 0, 12], [61, 12, 80, 33, 9, 54, 11]])
@@ -44,7 +44,7 @@ def test_a_layer_attends_and_appends_in_one_node(name: str, tmp_path: Path) -> N
     counts = Counter(node.op_type for node in graph.node)
     assert counts["GroupQueryAttention"] == layers
     assert counts["Softmax"] == counts["GatherND"] == 0
-    around = 42  # masks, angles, embeddings and logits
+    around = 52  # masks, rows without a key, angles, embeddings and logits
     assert len(graph.node) <= around + layers * LAYER_NODES[name]
 
 

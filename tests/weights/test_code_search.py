@@ -147,10 +147,13 @@ def test_a_file_has_the_codes_of_the_report_and_runs_with_them(kind, symmetric, 
     codes, scales, *zeros = (stored[name] for name in node.input[1:] if name)
     bits = int(kind[3:])
     codes = unpack(codes.reshape(40, -1), bits)
-    middle = np.full((40, 3), 1 << (bits - 1), np.float32)
-    offsets = unpack(zeros[0].reshape(40, -1), bits)[:, :3] if zeros else middle
-    restored = (codes - offsets.repeat(32, 1)) * scales.reshape(40, 3).repeat(32, 1)
-    assert np.array_equal(restored, dequantize(quantize_matrix(layer.weight.data, options), 32))
+    size = {"int4": 32, "int8": 64}[kind]  # codes of a scale
+    count = -(-96 // size)
+    middle = np.full((40, count), 1 << (bits - 1), np.float32)
+    offsets = unpack(zeros[0].reshape(40, -1), bits)[:, :count] if zeros else middle
+    restored = (codes - offsets.repeat(size, 1)) * scales.reshape(40, count).repeat(size, 1)
+    restored = restored[:, :96]
+    assert np.array_equal(restored, dequantize(quantize_matrix(layer.weight.data, options), size))
     error = np.linalg.norm(restored - layer.weight.detach().numpy()) / layer.weight.norm().item()
     (record,) = builder.record.weights.weights
     assert record.weight_error == pytest.approx(float(error), rel=1e-4)

@@ -10,7 +10,7 @@ from ortablegen.source.yaml_source import YScalar, YSeq
 
 from .operators import rows_of
 
-_FLOAT32_RULES = ("float32", "square", "sources", "angle", "reduction", "integers")
+_FLOAT32_RULES = ("float32", "square", "sources", "angle", "reduction", "cache", "integers")
 _MASK_RULES = ("mask", "softmax", "compare")
 _FORM = "a row is {ops: [names], rule: name, why: reason}"
 

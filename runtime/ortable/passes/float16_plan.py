@@ -146,6 +146,7 @@ class Float16Plan:
     def __init__(self, graph: Graph, options: WeightOptions, ranges: Mapping[str, float]) -> None:
         self.graph, self.options, self.ranges = graph, options, ranges
         self.signatures = {node: Signature(graph, node) for node in graph.nodes}
+        self._inputs = {info.name for info in graph.inputs}
         self.outputs = {info.name for info in graph.outputs}
         self.errors: dict[str, float] = {}
         self.masks: set[str] = set()
@@ -249,6 +250,8 @@ class Float16Plan:
             if all(self._is_in_range(name) for name in node.inputs):
                 return ""
             self.masks.difference_update(node.outputs)
+        if rule == "cache" and self.options.keep_io and not self._inputs.isdisjoint(node.inputs):
+            return why
         if rule == "integers" and self.graph.values[node.inputs[0]].dtype in _WIDE_INTEGERS:
             return why
         if any(not self._is_in_range(name) for name in floats):

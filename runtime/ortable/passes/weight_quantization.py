@@ -24,6 +24,8 @@ from .code_search import search_codes
 from .error_feedback import quantize_with_feedback
 
 BITS = {"int4": 4, "int8": 8, "float16": 16}
+# With 64 codes of 8 bits, a scale is as many bytes of a code as the float16 scales of GGUF files.
+_GROUP_SIZES = {"int4": 32, "int8": 64}
 Kind: TypeAlias = Literal["int4", "int8", "float16"]
 Stored: TypeAlias = Literal["keep", "float32"]  # the storage of half-precision weights
 _STORAGE_MODES: tuple[Stored, ...] = ("keep", "float32")
@@ -47,8 +49,9 @@ class WeightOptions:
 
     Args:
         kind: ``"int4"``, codes of 4 bits, ``"int8"``, codes of 8 bits, or ``"float16"``.
-        group_size: how many codes share a scale: 16, 32, 64, 128 or 256. Small groups are more
-            accurate, but need more bytes for their scales (4 bytes each).
+        group_size: how many codes share a scale: 16, 32, 64, 128 or 256; None for 64 with kind
+            ``"int8"`` and 32 with ``"int4"``. Small groups are more accurate, but need more bytes
+            for their scales (4 bytes each).
         bits: bits of a code, 4 or 8, by names of weights or patterns, for those that differ from
             `kind`: ``{"lm_head.weight": 8}``. The first pattern that matches counts.
         symmetric: whether the middle code represents zero. With False, each group has a zero point
@@ -71,7 +74,7 @@ class WeightOptions:
     """
 
     kind: Kind = "int4"
-    group_size: int = 32
+    group_size: int | None = None
     bits: Mapping[str, int] | tuple[tuple[str, int], ...] = ()
     symmetric: bool = False
     activations: Literal["int8", "float32"] = "int8"
@@ -91,7 +94,7 @@ class WeightOptions:
             object.__setattr__(self, name, tuple(patterns))
         if self.kind not in BITS:
             raise OptionError(f"weights: kind is 'int4', 'int8' or 'float16', not {self.kind!r}")
-        if self.group_size not in (16, 32, 64, 128, 256) or isinstance(self.group_size, bool):
+        if self.group_size not in (None, 16, 32, 64, 128, 256):
             raise OptionError(
                 f"weights: group_size is 16, 32, 64, 128 or 256, not {self.group_size!r}"
             )
@@ -154,6 +157,11 @@ class WeightOptions:
     def has_codes(self) -> bool:
         """Whether weights become integer codes."""
         return self.kind != "float16"
+
+    @property
+    def codes_per_scale(self) -> int:
+        """The group size of this kind of codes."""
+        return self.group_size or _GROUP_SIZES[self.kind]
 
     @property
     def accuracy_level(self) -> int:
@@ -343,7 +351,7 @@ def quantize_matrix(
     """
     bits = BITS[options.kind] if bits is None else bits
     rows, inner = weight.shape
-    size, symmetric = options.group_size, options.symmetric
+    size, symmetric = options.codes_per_scale, options.symmetric
     group_count = -(-inner // size)
     padding = group_count * size - inner
     codes = np.empty((rows, group_count * size), np.uint8)

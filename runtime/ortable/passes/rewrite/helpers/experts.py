@@ -131,7 +131,7 @@ def can_quantize_expert(graph: Graph, w: Result, index: Result, transposed: Bool
     if len(shape) != 3 or not is_static(shape) or not 0 <= int(number) < shape[0]:
         return False
     inner = shape[2] if transposed else shape[1]
-    is_large = inner >= run.options.group_size and min(shape) > 0
+    is_large = inner >= run.options.codes_per_scale and min(shape) > 0
     return is_large and _is_selected(run.options, weight_name(w), f"{weight_name(w)}.{int(number)}")
 
 

@@ -79,15 +79,15 @@ def can_quantize_weight(
     if len(shape) != 2 or not all(isinstance(size, int) for size in shape):
         return False
     inner = shape[1] if transposed else shape[0]
-    has_whole_groups = not table or (options.embeddings and inner % options.group_size == 0)
-    return has_whole_groups and inner >= options.group_size and min(shape) > 0
+    has_whole_groups = not table or (options.embeddings and inner % options.codes_per_scale == 0)
+    return has_whole_groups and inner >= options.codes_per_scale and min(shape) > 0
 
 
 def quantize_weight(graph: Graph, w: Result, transposed: Bool, axis: Int = 0) -> Result:
     """Return a weight, [K, N] for axis 0, [N, K] for axis 1, as DequantizeLinear of its codes."""
     run, codes = quantization_run_of(graph), weight_codes(graph, w, transposed, axis)
     assert run is not None
-    group = run.options.group_size
+    group = run.options.codes_per_scale
     return graph.make_node("DequantizeLinear", list(codes), axis=axis, block_size=group)
 
 
@@ -100,7 +100,7 @@ def weight_codes(
     stored = run.codes.get((w, axis))
     if stored is not None:
         return stored
-    bits, group = run.options.bits_of(weight_name(w)), run.options.group_size
+    bits, group = run.options.bits_of(weight_name(w)), run.options.codes_per_scale
     quantized = run.tensors.get((w, transposed, bits))
     if quantized is None:
         stored_value = owner.initializers_dict[w]
