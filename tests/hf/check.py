@@ -23,6 +23,7 @@ from tests.suites.model_check import Stop, described, frames, record_of, tried
 from tests.suites.workers import Record
 
 from . import inputs, models
+from .generation import check_generation
 from .shrink import table
 
 AUTO = torch.export.Dim.AUTO
@@ -45,6 +46,9 @@ def check_case(case: str) -> Record:
 
 def _check(name: str, mode: str) -> None:
     model = tried("unrunnable", lambda: models.build(name))
+    if mode == "generate":
+        check_generation(model, classify_errors)
+        return
     if mode == "decode":
         calls = [tried("unrunnable", lambda: decode_call(model, PROMPT))]
     else:
@@ -109,10 +113,21 @@ def precompute_inputs(model: Any, call: dict[str, Any]) -> dict[str, Any]:
 def export_model(model: Any, call: Mapping[str, Any], shapes: Any) -> tuple[Any, Any]:
     """Return the model's OnnxProgram and its runner, by the registry of transformers."""
     config = OrtableConfig(dynamic_shapes=shapes)
+    program, metadata = classify_errors(
+        lambda: OrtableExporter().export_program(model, copy.deepcopy(dict(call)), config)
+    )
+    if fixed_dimension := find_fixed_dimension(program, shapes or {}):
+        if AUTO in pytree.tree_leaves(shapes):
+            return export_model(model, call, _require_dynamic(shapes))
+        raise Stop("uncaptured", "torch.export", fixed_dimension)
+    runner = tried("error", lambda: OrtableRunner.from_program(program, metadata), "session")
+    return program, runner
+
+
+def classify_errors(export: Callable[[], Any]) -> Any:
+    """Return the result of an export; its error ends the check with an outcome."""
     try:
-        program, metadata = OrtableExporter().export_program(
-            model, copy.deepcopy(dict(call)), config
-        )
+        return export()
     except FunctionNotFoundError as error:
         raise Stop("missing", *described(error)) from error
     except OrtableError as error:
@@ -127,12 +142,6 @@ def export_model(model: Any, call: Mapping[str, Any], shapes: Any) -> tuple[Any,
             if "exporter/transformers_backend" not in frame.filename
         )
         raise Stop("error" if is_ortable_error else "uncaptured", *described(error)) from error
-    if fixed_dimension := find_fixed_dimension(program, shapes or {}):
-        if AUTO in pytree.tree_leaves(shapes):
-            return export_model(model, call, _require_dynamic(shapes))
-        raise Stop("uncaptured", "torch.export", fixed_dimension)
-    runner = tried("error", lambda: OrtableRunner.from_program(program, metadata), "session")
-    return program, runner
 
 
 def _require_dynamic(shapes: Mapping[str, Any]) -> dict[str, Any]:

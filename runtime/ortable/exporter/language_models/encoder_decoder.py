@@ -394,7 +394,8 @@ def _flatten_caches(*caches: Any) -> list[torch.Tensor]:
 
 def _hidden_size(model: Any) -> int:
     encoder_config = getattr(model.config, "encoder", None)
-    return int(getattr(encoder_config, "hidden_size", None) or model.config.hidden_size)
+    config = encoder_config if hasattr(encoder_config, "get_text_config") else model.config
+    return int(config.get_text_config().hidden_size)
 
 
 def _source_length(model: Any, source: str) -> int:

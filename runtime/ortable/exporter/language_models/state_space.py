@@ -334,7 +334,10 @@ def _check_prompts(parts: StateSpace, graph: StateGraph, program: Any) -> None:
     name, config = type(parts.model).__name__, parts.model.config
     generator, chunk = torch.Generator().manual_seed(0), _chunk_size(config) or _SEQUENCE
     for length in sorted({1, 2, chunk - 1, chunk, chunk + 1} - {0}):
-        tokens = torch.randint(100, (1, length), generator=generator) % config.vocab_size
+        tokens = (
+            torch.randint(100, (1, length), generator=generator)
+            % config.get_text_config().vocab_size
+        )
         texts = {
             "input_ids": tokens,
             _MASK: torch.ones_like(tokens),
