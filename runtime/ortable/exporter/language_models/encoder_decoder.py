@@ -394,7 +394,7 @@ def _flatten_caches(*caches: Any) -> list[torch.Tensor]:
 
 def _hidden_size(model: Any) -> int:
     encoder_config = getattr(model.config, "encoder", None)
-    config = encoder_config if hasattr(encoder_config, "get_text_config") else model.config
+    config: Any = encoder_config if hasattr(encoder_config, "get_text_config") else model.config
     return int(config.get_text_config().hidden_size)
 
 
