@@ -250,7 +250,8 @@ class Float16Plan:
             if all(self._is_in_range(name) for name in node.inputs):
                 return ""
             self.masks.difference_update(node.outputs)
-        if rule == "cache" and self.options.keep_io and not self._inputs.isdisjoint(node.inputs[3:5]):
+        is_cache = not self._inputs.isdisjoint(node.inputs[3:5])
+        if rule == "cache" and self.options.keep_io and is_cache:
             return why
         if rule == "integers" and self.graph.values[node.inputs[0]].dtype in _WIDE_INTEGERS:
             return why
