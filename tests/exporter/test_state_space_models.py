@@ -49,9 +49,23 @@ SLOW: dict[str, dict[str, Any]] = {
     "lfm2": {
         **_TEXT, **_ATTENTION, "layer_types": ["conv", "full_attention"], "conv_L_cache": 3,
     },
+    "lfm3": {
+        **_TEXT, **_ATTENTION, "num_hidden_layers": 3, "head_dim": 16, "sliding_window": 4,
+        "layer_types": ["conv", "sliding_attention", "full_attention"],
+    },
     "mamba2": {
         **_TEXT, "state_size": 8, "conv_kernel": 4, "num_heads": 8, "head_dim": 8, "n_groups": 2,
         "chunk_size": CHUNK,
+    },
+    "olmo_hybrid": {
+        **_TEXT, **_ATTENTION, "layer_types": ["linear_attention", "full_attention"],
+        "linear_num_key_heads": 2, "linear_num_value_heads": 2, "linear_key_head_dim": 8,
+        "linear_value_head_dim": 16,
+    },
+    "qwen3_5_text": {
+        **_TEXT, **_ATTENTION, "layer_types": ["linear_attention", "full_attention"],
+        "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8,
+        "linear_value_head_dim": 8, "head_dim": 16,
     },
 }  # fmt: skip
 every_architecture = pytest.mark.parametrize(
@@ -70,6 +84,15 @@ def build(name: str) -> Any:
             if weight.dim() > 1:
                 weight.mul_(3)
     return model
+
+
+def build_with_images() -> Any:
+    """Return a small model like Qwen3.5 that reads images."""
+    text = {**SLOW["qwen3_5_text"], "vocab_size": VOCABULARY}
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_heads": 2, "depth": 1}
+    vision = {**sizes, "out_hidden_size": 32, "num_position_embeddings": 16}
+    config = transformers.Qwen3_5Config(text_config=text, vision_config=vision)
+    return transformers.Qwen3_5ForConditionalGeneration(config).eval()
 
 
 def make_texts(batch: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -192,6 +215,8 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ]:
         with pytest.raises(OptionError, match=message):
             ortable.export_language_model(model, tmp_path / "model", **options)
+    with pytest.raises(ExportError, match="reads images and has layers with states"):
+        ortable.export_language_model(build_with_images(), tmp_path / "model")
     # a graph that computes something else
     graph = StateGraph(make_state_space(model, False))
     monkeypatch.setattr(

@@ -27,9 +27,6 @@ from . import models
 BASE, DECODERS = ("MODEL_MAPPING_NAMES",), ("MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",)
 GENERATORS = (*DECODERS, "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES")
 MODES = {"static": BASE, "dynamic": BASE, "decode": DECODERS, "generate": GENERATORS}
-# Types with recurrences whose two graphs take five minutes to trace.
-SLOW_GENERATION = ("qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next",
-                   "qwen4_exp", "qwen4_exp_text")  # fmt: skip
 EXCEPTIONS = Path(__file__).parent / "exceptions.yaml"
 # Outcomes that may be listed: failures of others, refusals, and known faults.
 OUTCOMES = (*LISTABLE, "fault")
@@ -48,7 +45,6 @@ def cases() -> list[str]:
         for mode, mappings in MODES.items()
         for mapping in mappings
         for name, model_type in models.class_names(mapping).items()
-        if mode != "generate" or model_type not in SLOW_GENERATION
     }
     return sorted(names)
 

@@ -208,3 +208,42 @@ def test_a_state_of_single_numbers_stays() -> None:
     model, counts = export_for_runtime(Scanned(gated_by_key), args)
     assert counts["Scan"] == 1
     check(model, Scanned(gated_by_key), args)
+
+
+class Looped(torch.nn.Module):
+    """A loop of Python over the tokens of inputs [batch, heads, length, ...]."""
+
+    def __init__(self, step: Any, backward: bool = False) -> None:
+        super().__init__()
+        self.step, self.backward = step, backward
+
+    def forward(self, state: torch.Tensor, *rows: torch.Tensor) -> Any:
+        results = torch.zeros_like(rows[2])
+        length = results.shape[2]
+        for token in range(length):
+            place = length - 1 - token if self.backward else token
+            inputs = [x[:, :, place] for x in rows]
+            state, results[:, :, token] = self.step(state, *inputs)
+        return state, results
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_loop_that_indexes_its_inputs(step: Any) -> None:
+    """An input that each step indexes by its number counts as scanned."""
+    module = Looped(step)
+    shapes = ({0: "batch"}, ({0: "batch", 2: "length"},) * 6)
+    options = {"dynamic_shapes": shapes, "export_options": ortable.ExportOptions(loops=True)}
+    model, counts = export_for_runtime(module, rows(2, 4), **options)
+    assert (counts["Scan"], counts["LinearAttention"]) == (0, 1)
+    for batch, length in ((1, 1), (2, 2), (3, 9)):
+        check(model, module, rows(batch, length))
+
+
+def test_a_loop_from_the_last_token_stays() -> None:
+    module = Looped(gated_delta, backward=True)
+    shapes = ({0: "batch"}, ({0: "batch", 2: "length"},) * 6)
+    options = {"dynamic_shapes": shapes, "export_options": ortable.ExportOptions(loops=True)}
+    model, counts = export_for_runtime(module, rows(2, 4), **options)
+    assert counts["Scan"] == 1
+    for batch, length in ((1, 1), (3, 9)):
+        check(model, module, rows(batch, length))

@@ -14,11 +14,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from ortable import dims, dtypes
 from ortable.ir import Graph, editing
 from ortable.ir.captures import inner_graphs, read_names
 from ortable.ir.node import Node
-from ortable.passes.analysis.constants import small_constant
+from ortable.passes.analysis.constants import find_producer, small_constant
 from ortable.prelude.values import consts, permuted
 from ortable_generated.onnx.traits import ELEMENTWISE, KEEPS_ORDER
 
@@ -66,8 +68,9 @@ class _ScannedAttention:
     """A Scan, its body, and the results of the body that are computed for all tokens.
 
     ``token_wise`` are the results that treat every token alike, ``varying`` those that can differ
-    between steps. ``outer_inputs`` maps scanned inputs, and ``all_token_results`` computed results
-    of the body, to results of the outer graph.
+    between steps. ``outer_inputs`` maps scanned inputs, and results of a Gather of the step's part,
+    to results of the outer graph, whose axis of the tokens is in ``token_axes``;
+    ``all_token_results`` maps computed results of the body to those for all tokens.
     """
 
     def __init__(self, graph: Graph, node: Node, step: Node) -> None:
@@ -82,6 +85,12 @@ class _ScannedAttention:
             info.name: outer
             for info, outer in zip(self.body.inputs[1:], node.inputs[1:], strict=True)
         }
+        self.token_axes = dict.fromkeys(self.outer_inputs, 0)
+        for body_node in self.body.nodes:
+            if body_node.key == "Gather" and self._selects_step(body_node):
+                (name,) = body_node.outputs
+                self.outer_inputs[name] = body_node.inputs[0]
+                self.token_axes[name] = int(body_node.attrs.get("axis", 0))
         self.all_token_results: dict[str, str] = {}
         self.varying = {*self.outer_inputs, *step.outputs}
         self.token_wise = {
@@ -111,6 +120,29 @@ class _ScannedAttention:
         return True
 
     # -- nodes that can be computed for all tokens at once
+
+    def _selects_step(self, node: Node) -> bool:
+        """Whether a Gather takes the part of each step from a result of the outer graph."""
+        table, step = node.inputs
+        is_outer = table not in self.producers and not self.body.is_own(table)
+        if not is_outer or step not in self.outer_inputs or not self.graph.has_shape(table):
+            return False
+        steps, length = self.outer_inputs[step], self.graph.get_shape(table)
+        counted = self._count_of(steps)
+        return counted is not None and dims.always_equal(
+            counted, length[int(node.attrs.get("axis", 0))]
+        )
+
+    def _count_of(self, name: str) -> Any:
+        """Return n if a result is the numbers 0, 1, ..., n - 1; else None."""
+        value = small_constant(self.graph, name)
+        if value is not None:
+            return value.size if np.array_equal(value, np.arange(value.size)) else None
+        node = find_producer(self.graph, name, "Range")
+        if node is None or not self.graph.has_shape(name):
+            return None
+        bounds = [small_constant(self.graph, node.inputs[index]) for index in (0, 2)]
+        return self.graph.get_shape(name)[0] if bounds == [0, 1] else None
 
     def _has_batch(self, name: str) -> bool:
         return self.body.has_shape(name) and len(self.body.get_shape(name)) > 0
@@ -153,7 +185,7 @@ class _ScannedAttention:
             name = worklist.pop()
             if name not in needed:
                 needed.add(name)
-                node = self.producers.get(name)
+                node = None if name in self.outer_inputs else self.producers.get(name)
                 if node is not None and node is not self.step:
                     worklist += [operand for operand in node.inputs if operand in self.varying]
         return needed
@@ -167,7 +199,7 @@ class _ScannedAttention:
         for node in self.body.nodes:
             if node is self.step:
                 self.all_token_results[node.outputs[0]], final_state = self._make_attention()
-            elif node.outputs[0] in needed:
+            elif node.outputs[0] in needed - self.outer_inputs.keys():
                 self.all_token_results[node.outputs[0]] = self._compute_for_all_tokens(node)
         return final_state
 
@@ -212,8 +244,13 @@ class _ScannedAttention:
         return result
 
     def _swapped_axes(self, name: str) -> list[int]:
-        """Return the permutation between a scanned result, [L, B, ...], and [B, L, ...]."""
-        return [1, 0, *range(2, self.body.get_rank(name) + 1)]
+        """Return the permutation from a result with an axis of tokens L to [B, L, ...].
+
+        It is its own inverse for a scanned result, [L, B, ...].
+        """
+        tokens = self.token_axes.get(name, 0)
+        batch, *others = (x for x in range(self.body.get_rank(name) + 1) if x != tokens)
+        return [batch, tokens, *others]
 
     # -- graph edits
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 
 from ortable.builder import LargeModel
-from ortable.errors import OptionError
+from ortable.errors import ExportError, OptionError
 from ortable.exporter.checkpoints.loader import load_quantized_checkpoint
 from ortable.exporter.frontend.export_request import ExportOptions
 from ortable.exporter.language_models.model_folder import genai_config
@@ -281,6 +281,11 @@ def _write_other_kind(
     if is_vision_language(model):
         merged = {"merged=False": None if settings.merged else False}
         check_causal_options(model, "reads images", {**causal_options, **merged, **genai})
+        if has_states(model):
+            raise ExportError(
+                f"{type(model).__name__} reads images and has layers with states, for which there "
+                "is no folder: export its text model, AutoModelForCausalLM.from_pretrained(...)"
+            )
         return _write_vision_language(
             make_vision_language(model, last_logits, images), rewrites, settings
         )

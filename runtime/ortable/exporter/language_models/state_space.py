@@ -41,7 +41,10 @@ _TOTAL = f"{PAST} + 1"
 _BATCH, _SEQUENCE, _PAST = 2, 5, 4
 _CACHES = ("past_key_values", "cache_params", "cache")  # names among the arguments of forward
 _MASK, _POSITIONS = "attention_mask", "position_ids"
-_PAD = "pad_tensor_by_size"  # function of transformers' modules that scan in chunks
+# Functions of modules of transformers that scan in chunks: the padding of Mamba 2, and the gated
+# delta rule, which is also there token by token.
+_PAD = "pad_tensor_by_size"
+_CHUNKED_RULE, _RULE = "torch_chunk_gated_delta_rule", "torch_recurrent_gated_delta_rule"
 
 
 @dataclass(frozen=True)
@@ -147,8 +150,12 @@ def _functional_class(layer_class: Any) -> Any:
 def _make_cache(parts: StateSpace, tensors: Sequence[torch.Tensor]) -> Any:
     """Return the model's cache with these tensors, in the order of the names; without for none."""
     from transformers import DynamicCache
+    from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
     cache, remaining = DynamicCache(config=parts.model.config), iter(tensors)
+    for number, layer in enumerate(cache.layers):
+        if type(layer) is DynamicSlidingWindowLayer:  # the mask alone implements the window
+            cache.layers[number] = DynamicLayer()
     for layer, specs in zip(cache.layers, parts.layers, strict=True):
         if hasattr(layer, "conv_states"):
             layer_class: Any = type(layer)
@@ -273,14 +280,14 @@ def export_state_space(parts: StateSpace, keywords: Mapping[str, Any]) -> dict[s
     """
     models = {}
     # torch.export reads chunks; loops over tokens need another strategy
-    has_chunks = bool(_modules_with_padding(parts.model))
+    has_chunks = bool(_modules_with(parts.model, _PAD))
     default = ExportOptions(guards="ignore", fallback=not has_chunks)
     options = {**keywords, "export_options": keywords.get("export_options") or default}
     for file, with_past in ((PROMPT_MODEL, False), (PAST_MODEL, True)):
         graph = StateGraph(parts).eval()
         call, shapes = _example_call(parts, with_past)
         past = parts.cache_names("past_key_values") if with_past else []
-        with _pad_without_branches(parts.model):
+        with _scan_without_branches(parts.model):
             program = export(
                 graph,
                 kwargs=call,
@@ -295,25 +302,33 @@ def export_state_space(parts: StateSpace, keywords: Mapping[str, Any]) -> dict[s
     return models
 
 
-def _modules_with_padding(model: torch.nn.Module) -> list[Any]:
-    """Return the modules of transformers that pad a prompt to whole chunks, as Mamba 2 does."""
+def _modules_with(model: torch.nn.Module, function: str) -> list[Any]:
+    """Return the Python modules of the layers of a model that have a function of this name."""
     names = sorted({type(module).__module__ for module in model.modules()})
     modules = [sys.modules[name] for name in names]
-    return [module for module in modules if hasattr(module, _PAD)]
+    return [module for module in modules if hasattr(module, function)]
 
 
 @contextmanager
-def _pad_without_branches(model: torch.nn.Module) -> Iterator[None]:
-    """Let chunks be padded by a concatenation: torch's padding branches on a padding of 0."""
-    originals = {module: getattr(module, _PAD) for module in _modules_with_padding(model)}
+def _scan_without_branches(model: torch.nn.Module) -> Iterator[None]:
+    """Replace functions of the model that scan in chunks by ones that are exported for any prompt.
 
-    def restore_padding() -> None:
-        for module, function in originals.items():
-            setattr(module, _PAD, function)
+    Chunks are padded by a concatenation, since torch's padding branches on a padding of 0. The
+    gated delta rule goes token by token, as ONNX Runtime's LinearAttention does: in chunks it
+    branches, too, and unrolls the inverse of a matrix.
+    """
+    padded, chunked = _modules_with(model, _PAD), _modules_with(model, _CHUNKED_RULE)
+    replacements = [(module, _PAD, _pad_tokens) for module in padded]
+    replacements += [(module, _CHUNKED_RULE, getattr(module, _RULE)) for module in chunked]
+    originals = [(module, name, getattr(module, name)) for module, name, _ in replacements]
 
-    with restore_on_exit(restore_padding):
-        for module in originals:
-            setattr(module, _PAD, _pad_tokens)
+    def restore_functions() -> None:
+        for module, name, function in originals:
+            setattr(module, name, function)
+
+    with restore_on_exit(restore_functions):
+        for module, name, function in replacements:
+            setattr(module, name, function)
         yield
 
 
