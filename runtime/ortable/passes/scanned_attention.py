@@ -87,10 +87,10 @@ class _ScannedAttention:
         }
         self.token_axes = dict.fromkeys(self.outer_inputs, 0)
         for body_node in self.body.nodes:
-            if body_node.key == "Gather" and self._selects_step(body_node):
+            axis = self._token_axis(body_node) if body_node.key == "Gather" else None
+            if axis is not None:
                 (name,) = body_node.outputs
-                self.outer_inputs[name] = body_node.inputs[0]
-                self.token_axes[name] = int(body_node.attrs.get("axis", 0))
+                self.outer_inputs[name], self.token_axes[name] = body_node.inputs[0], axis
         self.all_token_results: dict[str, str] = {}
         self.varying = {*self.outer_inputs, *step.outputs}
         self.token_wise = {
@@ -121,17 +121,15 @@ class _ScannedAttention:
 
     # -- nodes that can be computed for all tokens at once
 
-    def _selects_step(self, node: Node) -> bool:
-        """Whether a Gather takes the part of each step from a result of the outer graph."""
+    def _token_axis(self, node: Node) -> int | None:
+        """Return the axis of an outer result from which a Gather takes each step's part."""
         table, step = node.inputs
         is_outer = table not in self.producers and not self.body.is_own(table)
         if not is_outer or step not in self.outer_inputs or not self.graph.has_shape(table):
-            return False
-        steps, length = self.outer_inputs[step], self.graph.get_shape(table)
-        counted = self._count_of(steps)
-        return counted is not None and dims.always_equal(
-            counted, length[int(node.attrs.get("axis", 0))]
-        )
+            return None
+        sizes, count = self.graph.get_shape(table), self._count_of(self.outer_inputs[step])
+        axis = int(node.attrs.get("axis", 0)) % len(sizes)
+        return axis if count is not None and dims.always_equal(count, sizes[axis]) else None
 
     def _count_of(self, name: str) -> Any:
         """Return n if a result is the numbers 0, 1, ..., n - 1; else None."""
