@@ -16,7 +16,7 @@ from ortable.prelude.shapes import expanded
 from ortable.prelude.values import const, reshape_to
 
 from .attention import int32_size, merged_heads
-from .caches import as_numbers, scaled
+from .caches import as_numbers, scale_operand
 from .masks import empty_rows_are_zero
 from .numbers import is_float32
 from .shapes import known_rank
@@ -76,7 +76,7 @@ def append_and_attend(
     With ``attended``, queries to which the mask shows no key give 0, and not NaN. The kernel's
     sink for heads gives 0, too, but takes 15 % of its time at one token and 1,000 keys.
 
-    The queries are scaled before the kernel (`scaled`).
+    The queries are scaled before the kernel (`scale_operand`).
     """
     batch, heads, length, width = shape_of(graph, query)
     groups = dim_of(graph, key, 1)
@@ -122,16 +122,16 @@ def _merge_rotated_heads(graph: Graph, heads: str, scale: float) -> str:
     """
     node = find_producer(graph, heads, "RotaryEmbedding")
     if node is None or len(node.inputs) > 3:
-        return scaled(graph, _merge_heads(graph, heads), scale)
+        return scale_operand(graph, _merge_heads(graph, heads), scale)
     batch, count, length, width = shape_of(graph, heads)
     rows, tables = _merge_heads(graph, node.inputs[0]), node.inputs[1:]
     is_whole = node.attrs.get("rotary_embedding_dim", 0) in (0, width)
     if is_whole:
-        tables = [scaled(graph, table, scale) for table in tables]
+        tables = [scale_operand(graph, table, scale) for table in tables]
     attributes = {**node.attrs, "num_heads": count}
     rotated = graph.make_node("RotaryEmbedding", [rows, *tables], **attributes)
     graph.set_shape(rotated, (batch, length, count * width))
-    return rotated if is_whole else scaled(graph, rotated, scale)
+    return rotated if is_whole else scale_operand(graph, rotated, scale)
 
 
 def _merge_heads(graph: Graph, heads: str) -> str:
