@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+import ortable
 from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.errors import UnsupportedCase
@@ -129,34 +130,63 @@ def test_an_index_that_getitem_cannot_keep_is_refused(index: Any, message: str) 
         lower_getitem(graph, None, x, _add_tensors(graph, index))  # type: ignore[arg-type]
 
 
-class StridedTranspose(torch.nn.Module):
+class StridedView(torch.nn.Module):
+    """Reads the memory of a view of its input: ``view(x)`` and the arguments of as_strided."""
+
+    def __init__(self, view: Any, *layout: Any) -> None:
+        super().__init__()
+        self.view, self.layout = view, layout
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.as_strided(x.t(), (3, 2), (1, 4), 1)
+        return torch.as_strided(self.view(x), *self.layout)
 
 
-def test_as_strided_reads_the_memory_of_a_transposed_tensor() -> None:
-    x = torch.arange(12.0).reshape(3, 4)
-    (result,) = _run(StridedTranspose(), x)
-    torch.testing.assert_close(result, StridedTranspose()(x), rtol=0, atol=0)
+STRIDED_VIEWS = {
+    "transposed": (lambda x: x.t(), (3, 2), (1, 4), 1),
+    "gaps": (lambda x: x[1:, :2], (2, 2), (1, 1)),
+    "before the view": (lambda x: x[1:].detach(), (2, 2), (4, 1), 0),
+    "expanded": (lambda x: x[:1].expand(3, 4), (2, 5), (0, 1), 0),
+    "diagonal": (lambda x: x.diagonal(), (2,), (6,)),
+    "a part of several": (lambda x: x.chunk(2, 1)[1], (3, 2), (4, 1)),
+    "nested": (lambda x: x.as_strided((2, 2), (4, 1), 5), (2, 2), (1, 4)),
+    "of a result": (lambda x: (x + 1)[:, 1:], (2, 3), (3, 1), 2),
+    "a copy": (lambda x: x.t().reshape(-1), (3, 2), (2, 1), 3),
+}
 
 
-class StridedSlice(torch.nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.as_strided(x[1:, :2], (2, 2), (1, 1))
+@pytest.mark.parametrize("name", STRIDED_VIEWS)
+def test_as_strided_reads_the_memory_that_the_view_belongs_to(name: str) -> None:
+    x, model = torch.arange(12.0).reshape(3, 4), StridedView(*STRIDED_VIEWS[name])
+    (result,) = _run(model, x)
+    torch.testing.assert_close(result, model(x), rtol=0, atol=0)
 
 
-def test_as_strided_of_a_view_with_gaps_is_refused() -> None:
+def test_as_strided_of_a_view_of_dynamic_size_reads_before_it() -> None:
+    model = StridedView(lambda x: x[1:].t(), (3, 2), (1, 4), 1)
+    program = ortable.export(model, (torch.ones(3, 4),), dynamic_shapes=({0: "n"},))
+    x = torch.arange(20.0).reshape(5, 4)
+    torch.testing.assert_close(program(x), model(x), rtol=0, atol=0)
+
+
+def test_as_strided_of_an_input_with_gaps_is_refused() -> None:
     with pytest.raises(Exception, match="gaps or overlaps"):
-        _run(StridedSlice(), torch.arange(12.0).reshape(3, 4))
+        _run(StridedView(lambda x: x, (2, 2), (1, 1)), torch.arange(12.0).reshape(3, 4)[:, :2])
 
 
-def test_as_strided_of_a_dynamic_tensor_that_is_not_contiguous_is_refused() -> None:
-    program = torch.export.export(
-        StridedTranspose(), (torch.ones(3, 4),), dynamic_shapes=({0: torch.export.Dim("n", min=2)},)
-    )
+def test_as_strided_before_an_input_is_refused() -> None:
+    x = torch.arange(12.0).reshape(3, 4)[1:]
+    with pytest.raises(UnsupportedCase, match="outside its input"):
+        _run(StridedView(lambda x: x, (2, 2), (4, 1), 0), x)
+
+
+def test_as_strided_of_a_dynamic_input_that_is_not_contiguous_is_refused() -> None:
     message = "aten::as_strided of a dynamic shape that is not contiguous: make its sizes static"
     with pytest.raises(UnsupportedCase, match=message):
-        DynamoInterpreter(GraphBuilder(18)).run(program.graph_module)
+        ortable.export(
+            StridedView(lambda x: x, (3, 2), (1, 4), 1),
+            (torch.ones(4, 3).t(),),
+            dynamic_shapes=({0: "n"},),
+        )
 
 
 def test_getitem_of_a_sequence_of_results_adds_no_node() -> None:

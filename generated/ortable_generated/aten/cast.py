@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.dtypes import float16, float32, float64, int16, int32, int64, int8, uint8
 from ortable.lowerings.complex.parts import each_part
 from ortable.prelude.complex_arithmetic import c_cast, re
 from ortable.prelude.facts import dtype_of
@@ -35,6 +36,54 @@ def aten__assert_scalar(graph: Graph, res: ResultSpec, self: Scalar, assert_msg:
 def aten__assert_tensor_metadata(graph: Graph, res: ResultSpec, a: Result, size: SymInts | None = None, stride: SymInts | None = None, dtype: Dtype | None = None, *, device: Any = None, layout: Any = None) -> Any:
     """aten::_assert_tensor_metadata(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, *, Device? device=None, Layout? layout=None) -> ()"""
     return None
+
+
+def aten__cast_Byte(graph: Graph, res: ResultSpec, self: Result, non_blocking: Bool = False) -> Result:
+    """aten::_cast_Byte(Tensor self, bool non_blocking=False) -> Tensor"""
+    graph.case = 1
+    return cast(graph, self, uint8)
+
+
+def aten__cast_Char(graph: Graph, res: ResultSpec, self: Result, non_blocking: Bool = False) -> Result:
+    """aten::_cast_Char(Tensor self, bool non_blocking=False) -> Tensor"""
+    graph.case = 1
+    return cast(graph, self, int8)
+
+
+def aten__cast_Double(graph: Graph, res: ResultSpec, self: Result, non_blocking: Bool = False) -> Result:
+    """aten::_cast_Double(Tensor self, bool non_blocking=False) -> Tensor"""
+    graph.case = 1
+    return cast(graph, self, float64)
+
+
+def aten__cast_Float(graph: Graph, res: ResultSpec, self: Result, non_blocking: Bool = False) -> Result:
+    """aten::_cast_Float(Tensor self, bool non_blocking=False) -> Tensor"""
+    graph.case = 1
+    return cast(graph, self, float32)
+
+
+def aten__cast_Half(graph: Graph, res: ResultSpec, self: Result, non_blocking: Bool = False) -> Result:
+    """aten::_cast_Half(Tensor self, bool non_blocking=False) -> Tensor"""
+    graph.case = 1
+    return cast(graph, self, float16)
+
+
+def aten__cast_Int(graph: Graph, res: ResultSpec, self: Result, non_blocking: Bool = False) -> Result:
+    """aten::_cast_Int(Tensor self, bool non_blocking=False) -> Tensor"""
+    graph.case = 1
+    return cast(graph, self, int32)
+
+
+def aten__cast_Long(graph: Graph, res: ResultSpec, self: Result, non_blocking: Bool = False) -> Result:
+    """aten::_cast_Long(Tensor self, bool non_blocking=False) -> Tensor"""
+    graph.case = 1
+    return cast(graph, self, int64)
+
+
+def aten__cast_Short(graph: Graph, res: ResultSpec, self: Result, non_blocking: Bool = False) -> Result:
+    """aten::_cast_Short(Tensor self, bool non_blocking=False) -> Tensor"""
+    graph.case = 1
+    return cast(graph, self, int16)
 
 
 def aten__functional_assert_async_msg(graph: Graph, res: ResultSpec, self: Result, assert_msg: Str, dep_token: Result) -> Result:
@@ -144,6 +193,54 @@ def aten_type_as(graph: Graph, res: ResultSpec, self: Result, other: Result) -> 
     return cast(graph, self, dtype_of(graph, other))
 
 
+def complex_aten__cast_Byte(graph: Graph, res: ResultSpec, self: Result, non_blocking: Bool = False) -> Result:
+    """aten::_cast_Byte(Tensor self, bool non_blocking=False) -> Tensor"""
+    graph.case = 2
+    return c_cast(graph, self, uint8)
+
+
+def complex_aten__cast_Char(graph: Graph, res: ResultSpec, self: Result, non_blocking: Bool = False) -> Result:
+    """aten::_cast_Char(Tensor self, bool non_blocking=False) -> Tensor"""
+    graph.case = 2
+    return c_cast(graph, self, int8)
+
+
+def complex_aten__cast_Double(graph: Graph, res: ResultSpec, self: Result, non_blocking: Bool = False) -> Result:
+    """aten::_cast_Double(Tensor self, bool non_blocking=False) -> Tensor"""
+    graph.case = 2
+    return c_cast(graph, self, float64)
+
+
+def complex_aten__cast_Float(graph: Graph, res: ResultSpec, self: Result, non_blocking: Bool = False) -> Result:
+    """aten::_cast_Float(Tensor self, bool non_blocking=False) -> Tensor"""
+    graph.case = 2
+    return c_cast(graph, self, float32)
+
+
+def complex_aten__cast_Half(graph: Graph, res: ResultSpec, self: Result, non_blocking: Bool = False) -> Result:
+    """aten::_cast_Half(Tensor self, bool non_blocking=False) -> Tensor"""
+    graph.case = 2
+    return c_cast(graph, self, float16)
+
+
+def complex_aten__cast_Int(graph: Graph, res: ResultSpec, self: Result, non_blocking: Bool = False) -> Result:
+    """aten::_cast_Int(Tensor self, bool non_blocking=False) -> Tensor"""
+    graph.case = 2
+    return c_cast(graph, self, int32)
+
+
+def complex_aten__cast_Long(graph: Graph, res: ResultSpec, self: Result, non_blocking: Bool = False) -> Result:
+    """aten::_cast_Long(Tensor self, bool non_blocking=False) -> Tensor"""
+    graph.case = 2
+    return c_cast(graph, self, int64)
+
+
+def complex_aten__cast_Short(graph: Graph, res: ResultSpec, self: Result, non_blocking: Bool = False) -> Result:
+    """aten::_cast_Short(Tensor self, bool non_blocking=False) -> Tensor"""
+    graph.case = 2
+    return c_cast(graph, self, int16)
+
+
 def complex_aten__to_copy(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Bool | None = None, non_blocking: Bool = False, memory_format: Any = None) -> Result:
     """aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor"""
     graph.case = 2
@@ -235,6 +332,38 @@ def rule_aten__assert_scalar(graph: Graph, self: Scalar, assert_msg: Str) -> Rul
 
 def rule_aten__assert_tensor_metadata(graph: Graph, a: Result, size: SymInts | None = None, stride: SymInts | None = None, dtype: Dtype | None = None, *, device: Any = None, layout: Any = None) -> Rules:
     return ()
+
+
+def rule_aten__cast_Byte(graph: Graph, self: Result, non_blocking: Bool = False) -> Rules:
+    return ((uint8, shape_or_none(graph, self)),)
+
+
+def rule_aten__cast_Char(graph: Graph, self: Result, non_blocking: Bool = False) -> Rules:
+    return ((int8, shape_or_none(graph, self)),)
+
+
+def rule_aten__cast_Double(graph: Graph, self: Result, non_blocking: Bool = False) -> Rules:
+    return ((float64, shape_or_none(graph, self)),)
+
+
+def rule_aten__cast_Float(graph: Graph, self: Result, non_blocking: Bool = False) -> Rules:
+    return ((float32, shape_or_none(graph, self)),)
+
+
+def rule_aten__cast_Half(graph: Graph, self: Result, non_blocking: Bool = False) -> Rules:
+    return ((float16, shape_or_none(graph, self)),)
+
+
+def rule_aten__cast_Int(graph: Graph, self: Result, non_blocking: Bool = False) -> Rules:
+    return ((int32, shape_or_none(graph, self)),)
+
+
+def rule_aten__cast_Long(graph: Graph, self: Result, non_blocking: Bool = False) -> Rules:
+    return ((int64, shape_or_none(graph, self)),)
+
+
+def rule_aten__cast_Short(graph: Graph, self: Result, non_blocking: Bool = False) -> Rules:
+    return ((int16, shape_or_none(graph, self)),)
 
 
 def rule_aten__functional_assert_async_msg(graph: Graph, self: Result, assert_msg: Str, dep_token: Result) -> Rules:

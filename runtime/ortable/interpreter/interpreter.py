@@ -183,6 +183,7 @@ class DynamoInterpreter:
             convert_subgraph=self.convert_subgraph,
             convert_into=self.convert_into,
             find_converter=self.find_converter,
+            values=self.values,
         )
 
     def check(self, graph_module: GraphModule) -> None:

@@ -7,9 +7,9 @@ which subgraphs inherit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 from ortable.errors import BuilderError
@@ -97,11 +97,13 @@ class LoweringContext(Generic[G]):
     """Target, converters and record of one conversion.
 
     ``target`` is the runtime that the model is for (None: any runtime). The interpreter sets the
-    three callables; their defaults raise BuilderError. Only the exporter sets ``record``.
+    three callables, whose defaults raise BuilderError, and ``values``: the values of the FX nodes
+    that are converted. Only the exporter sets ``record``.
     """
 
     target: str | None = None
     convert_subgraph: ConvertSubgraph[G] = _not_converting
     convert_into: ConvertInto[G] = _not_converting
     find_converter: FindConverter = _not_converting
+    values: Mapping[Any, Any] = field(default_factory=dict)
     record: ConversionRecord | None = None

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from ortable import dims, dtypes
 from ortable.dims import Dim
@@ -35,8 +36,11 @@ def as_strided(
     storage_offset: Dim | None,
 ) -> str:
     """Lower aten::as_strided: element ``i`` is at ``storage_offset + sum(i * stride)``."""
-    flat, _, start = _flatten_memory(graph, self)
-    indices = _memory_indices(graph, self, size, stride, storage_offset, start)
+    source, node = _memory_owner(graph, self)
+    if storage_offset is None and source != self:
+        storage_offset = dims.from_torch(_first_argument(graph).meta["val"].storage_offset())
+    flat, _, start = _flatten_memory(graph, source, node)
+    indices = _memory_indices(graph, source, size, stride, storage_offset, start)
     return reshape_to(graph, OpBuilder(graph).Gather(flat, indices), list(size))
 
 
@@ -50,7 +54,7 @@ def as_strided_scatter(
     storage_offset: Dim | None,
 ) -> str:
     """Lower aten::as_strided_scatter: write ``src`` to the elements that as_strided would read."""
-    flat, order, start = _flatten_memory(graph, self)
+    flat, order, start = _flatten_memory(graph, self, _first_argument(graph))
     indices = _memory_indices(graph, self, size, stride, storage_offset, start)
     total = dims.product_of(list(size))
     rows = reshape_to(graph, cast(graph, src, graph.get_type(self)), [total])
@@ -61,10 +65,42 @@ def as_strided_scatter(
     return permuted(graph, transposed, inverse_perm(order))
 
 
-def _flatten_memory(graph: Graph, x: str) -> tuple[str, list[int], int]:
+def _first_argument(graph: Graph) -> Any:
+    """Return the first argument of the converted FX node, None if it is unknown."""
+    return next(iter(getattr(graph.origin, "args", ())), None)
+
+
+def _memory_owner(graph: Graph, x: str) -> tuple[str, Any]:
+    """Return the converted value that ``x`` is a view of, and its FX node.
+
+    In eager, as_strided of ``base[1:]`` reads elements of ``base`` too. The result is ``x`` itself
+    if it is no view, or a view of a tensor that has gaps, for example of an input.
+    """
+    node = _first_argument(graph)
+    owner, storage = node, _storage(node)
+    while storage is not None and owner.args and _storage(owner.args[0]) == storage:
+        owner = owner.args[0]
+    value = graph.ctx.values.get(owner)
+    if owner is node or not isinstance(value, str):
+        return x, node
+    try:
+        _memory_layout(list(shape_of(graph, value)), owner)
+    except UnsupportedCase:
+        return x, node
+    return value, owner
+
+
+def _storage(node: Any) -> int | None:
+    """Return the identity of the memory of an FX node's result, or of the first of its results."""
+    value = getattr(node, "meta", {}).get("val")
+    value = next(iter(value), None) if isinstance(value, (list, tuple)) else value
+    return value.untyped_storage()._cdata if isinstance(value, torch.Tensor) else None
+
+
+def _flatten_memory(graph: Graph, x: str, node: Any) -> tuple[str, list[int], int]:
     """Return the elements (1-d) and the axes in memory order, and the storage offset of ``x``."""
     shape = list(shape_of(graph, x))
-    order, start = _memory_layout(graph, shape)
+    order, start = _memory_layout(shape, node)
     return reshape_to(graph, permuted(graph, x, order), [dims.product_of(shape)]), order, start
 
 
@@ -82,6 +118,9 @@ def _memory_indices(
     """
     offset = 0 if storage_offset is None else storage_offset - start
     values = [*shape_of(graph, x), *size, *stride, offset]
+    outside = "aten::as_strided reads memory outside its input, which an ONNX graph cannot see"
+    if isinstance(offset, int) and offset < 0:
+        raise UnsupportedCase(outside)
     if not is_static(values):
         return _computed_indices(graph, size, stride, offset)
     indices = np.full([int(item) for item in size], int(offset), dtype=np.int64)  # type: ignore[arg-type]
@@ -91,9 +130,7 @@ def _memory_indices(
         )
     total = dims.product_of(shape_of(graph, x))
     if indices.size and not (indices.min() >= 0 and indices.max() < total):
-        raise UnsupportedCase(
-            "aten::as_strided reads memory outside its input, which an ONNX graph cannot see"
-        )
+        raise UnsupportedCase(outside)
     return consts(graph, indices.reshape(-1), dtypes.int64)
 
 
@@ -115,7 +152,7 @@ def lower_resize(graph: Graph, res: ResultSpec, self: str, size: Sequence[Dim]) 
         raise UnsupportedCase(
             f"a tensor of {available} elements holds no more; torch leaves new ones uninitialised"
         )
-    order, _ = _memory_layout(graph, shape)
+    order, _ = _memory_layout(shape, _first_argument(graph))
     if dims.always_equal(requested, available) and order == list(range(len(shape))):
         return reshape_to(graph, self, list(size))
     strides: list[Dim] = []
@@ -131,10 +168,9 @@ def resize_as(graph: Graph, res: ResultSpec, self: str, the_template: str) -> st
     return lower_resize(graph, res, self, list(shape_of(graph, the_template)))
 
 
-def _memory_layout(graph: Graph, shape: list[Any]) -> tuple[list[int], int]:
-    """Return the axes of the node's first argument in memory order, and its storage offset."""
-    node: Any = graph.origin
-    value = None if node is None or not node.args else getattr(node.args[0], "meta", {}).get("val")
+def _memory_layout(shape: list[Any], node: Any) -> tuple[list[int], int]:
+    """Return the axes of the result of ``node`` in memory order, and its storage offset."""
+    value = getattr(node, "meta", {}).get("val")
     if value is None:
         raise UnsupportedCase(
             "aten::as_strided of a tensor whose strides are unknown; give example inputs (args)"
