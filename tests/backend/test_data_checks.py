@@ -183,3 +183,30 @@ def get_records(storage: dict[str, Any]) -> list[Any]:
 def has_data_checks(record: Any) -> bool:
     model: onnx.ModelProto | None = record["onnx"]
     return model is not None and any(value.name == DATA_CHECKS for value in model.graph.output)
+
+
+EXTREMES = {
+    "max": lambda x: x[3:].max(),
+    "min of ints": lambda x: x[3:].long().min(),
+    "max along": lambda x: x[3:].max(0).values,
+    "median": lambda x: x[3:].median(0),
+    "mode": lambda x: x[3:].mode(0),
+    "selected": lambda x: x[x > 9].max(),
+    "pool": lambda x: torch.nn.functional.adaptive_avg_pool1d(x[None, None, 3:], 2),
+}
+
+
+@pytest.mark.filterwarnings("ignore::ortable.errors.FallbackWarning")
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", EXTREMES)
+def test_extremes_of_no_elements_raise_the_error_of_eager(name, dynamic, fresh_dynamo):
+    function, empty = EXTREMES[name], torch.ones(3)
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(function, backend="ortable", dynamic=dynamic)
+        if name != "selected":
+            torch.testing.assert_close(compiled(torch.ones(7)), function(torch.ones(7)))
+        with pytest.raises((RuntimeError, IndexError)) as expected:
+            function(empty)
+        with pytest.raises(expected.type) as raised:
+            compiled(empty)
+    assert str(expected.value)[:60] in str(raised.value)

@@ -97,3 +97,15 @@ def test_a_view_of_what_is_written_is_saved_as_it_was(monkeypatch):
     result, saved = partitioned_graph(argument, torch.ones(3, 2))
     assert torch.equal(argument, before + 1)
     assert torch.equal(result, before.t()) and torch.equal(saved, before.t())
+
+
+@pytest.mark.parametrize("reduce", [torch.amax, torch.amin], ids=["amax", "amin"])
+def test_the_gradient_of_a_float16_extreme_finds_the_saved_extreme(reduce, fresh_dynamo):
+    x = torch.linspace(-2, 2, 24, dtype=torch.float16).reshape(8, 3).requires_grad_()
+
+    def compute(x):
+        return reduce(torch.sigmoid(x) * 1.1, 0) + reduce((x * 1.1).abs().unsqueeze(0), (0, 2))[:3]
+
+    (expected,) = torch.autograd.grad(compute(x).sum(), x)
+    (result,) = torch.autograd.grad(torch.compile(compute, backend="ortable")(x).sum(), x)
+    torch.testing.assert_close(result, expected, rtol=2e-3, atol=2e-3)

@@ -132,3 +132,28 @@ def test_codes_that_are_an_output_too_stay_as_they_are():
     gr.make_tensor_output(gr.op.DequantizeLinear(codes, scale, zero, outputs=["y"]))
     assert arrange_quantized(gr) == 0
     assert gr.get_type("codes") == dtypes.int8
+
+
+@pytest.mark.parametrize("opset", [20, 21])
+@pytest.mark.parametrize("op_type", ["Transpose", "Slice", "MaxPool", "Neg"])
+def test_int8_codes_of_an_input_become_unsigned_where_they_are_moved(op_type, opset, ort):
+    """From opset 21 on, ONNX Runtime loads no model that moves them."""
+    gr = GraphBuilder(opset)
+    gr.make_tensor_input("codes", dtypes.int8, (1, 2, 6))
+    scale, zero = gr.make_initializer("", np.float32(0.5)), gr.make_initializer("", np.int8(-7))
+    x = gr.op.DequantizeLinear("codes", scale, zero)
+    operands = {"Slice": [x, *(gr.make_initializer("", np.array([at])) for at in (0, 1))]}
+    attrs = {"kernel_shape": [2]} if op_type == "MaxPool" else {}
+    moved = gr.make_node(op_type, operands.get(op_type, [x]), **attrs)
+    gr.make_tensor_output(gr.op.Abs(moved))
+    assert arrange_quantized(gr) == (opset >= 21 and op_type != "Neg")
+    codes = RNG.integers(-128, 128, (1, 2, 6)).astype(np.int8)
+    (result,) = ort(gr, {"codes": codes})
+    numbers = (codes.astype(np.float32) + 7) * 0.5
+    expected = {
+        "Transpose": numbers.transpose(),
+        "Slice": numbers,
+        "MaxPool": np.maximum(numbers[..., :-1], numbers[..., 1:]),
+        "Neg": numbers,
+    }[op_type]
+    np.testing.assert_array_equal(result, np.abs(expected))

@@ -22,14 +22,14 @@ from .parse import python_tree
 ABBREVIATIONS = {
     "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16", "i8": "int8",
     "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "b": "bool",
-    "c64": "complex64", "c128": "complex128",
+    "c64": "complex64", "c128": "complex128", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2",
 }  # fmt: skip
 _BOUNDS = {f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)}
 _BOUNDS |= {"uint8": (0, 255), "bool": (0, 1)}
 _SIZE = r"[0-9]{1,9}"  # size of a dimension of an example
 _PLAIN_INT = re.compile(r"0|[1-9][0-9]{0,18}")
 _TENSOR = re.compile(
-    r"^([a-z]+[0-9]*)\[([^\]]*)\]\s*(?:in\s+(\S+?)\.\.(\S+)|=\s*(.+))?$", re.DOTALL
+    r"^([a-z][a-z0-9]*)\[([^\]]*)\]\s*(?:in\s+(\S+?)\.\.(\S+)|=\s*(.+))?$", re.DOTALL
 )
 
 

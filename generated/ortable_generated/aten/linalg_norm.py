@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ortable.dtypes import int32, int64, uint8
+from ortable.dtypes import float32, int32, int64, uint8
+from ortable.errors import UnsupportedCase
 from ortable.inference import accumulate_dtype, broadcast, reduce_shape, unify_shapes
 from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.distances import euclidean_distances, pair_distances
@@ -62,6 +63,16 @@ def aten__pdist_forward(graph: Graph, res: ResultSpec, self: Result, p: Float = 
     lengths = as_flat(graph, pair_distances(graph, self, self, p, 2))
     rows = graph.make_node('Unsqueeze', [iota(graph, 0, size, 1), consts(graph, [1], int64)])
     return graph.make_node('Compress', [lengths, as_flat(graph, graph.make_node('Less', [rows, iota(graph, 0, size, 1)]))], res.outputs, axis=0)
+
+
+def aten__scaled_mm(graph: Graph, res: ResultSpec, self: Result, mat2: Result, scale_a: Result, scale_b: Result, bias: Result | None = None, scale_result: Result | None = None, out_dtype: Dtype | None = None, use_fast_accum: Bool = False) -> Result:
+    """aten::_scaled_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor"""
+    if scale_result is not None:
+        graph.case = 1
+        raise UnsupportedCase("aten::_scaled_mm: scale_result, by which only some of torch's kernels divide")
+    graph.case = 2
+    rows = graph.make_node('Mul', [graph.make_node('MatMul', [cast(graph, self, float32), cast(graph, mat2, float32)]), graph.make_node('Mul', [scale_a, scale_b])])
+    return cast(graph, rows if bias is None else graph.make_node('Add', [rows, cast(graph, bias, float32)]), dtype_of(graph, res))
 
 
 def aten__trilinear(graph: Graph, res: ResultSpec, i1: Result, i2: Result, i3: Result, expand1: Ints, expand2: Ints, expand3: Ints, sumdim: Ints, unroll_dim: Int = 1) -> Result:
@@ -285,6 +296,10 @@ def rule_aten__int_mm(graph: Graph, self: Result, mat2: Result) -> Rules:
 
 def rule_aten__pdist_forward(graph: Graph, self: Result, p: Float = 2.0) -> Rules:
     return ((dtype_or_none(graph, self), None),)
+
+
+def rule_aten__scaled_mm(graph: Graph, self: Result, mat2: Result, scale_a: Result, scale_b: Result, bias: Result | None = None, scale_result: Result | None = None, out_dtype: Dtype | None = None, use_fast_accum: Bool = False) -> Rules:
+    return ((dtype_or_none(graph, self) if out_dtype is None else out_dtype, unify_shapes((('m', 'k'), ('k', 'n')), (('m', 'n'),), [shape_or_none(graph, self), shape_or_none(graph, mat2)])[0]),)
 
 
 def rule_aten__trilinear(graph: Graph, i1: Result, i2: Result, i3: Result, expand1: Ints, expand2: Ints, expand3: Ints, sumdim: Ints, unroll_dim: Int = 1) -> Rules:

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from ortable.dispatch import DataCheck
 from ortable.dtypes import boolean, int32, int64
+from ortable.errors import UnsupportedCase
 from ortable.inference import reduce_shape
 from ortable.lowerings.quantile import lower_nanquantile, lower_quantile
 from ortable.lowerings.sorting import new_runs
-from ortable.prelude.facts import axis_of, count_of, dim_of, dtype_min, dtype_of, is_float, rank_of, shape_of, transpose_perm
+from ortable.prelude.facts import axis_of, count_of, dim_of, dtype_min, dtype_of, is_float, may_be_zero, rank_of, shape_of, transpose_perm
 from ortable.prelude.indexing import argsort, run_ids, take_along_dim
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.operators import call_operator
@@ -41,6 +42,10 @@ def aten_median_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepd
     size = dim_of(graph, self, axis)
     kept = [1 if at == axis else dim_of(graph, self, at) for at in range(max(rank_of(graph, self), 1))]
     dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
+    if size == 0:
+        graph.case = 1
+        raise UnsupportedCase('aten::median.dim: an axis without elements, of which torch returns no median')
+    graph.case = 2
     wide = at_least_1d(graph, self)
     middle = expanded(graph, const(graph, (size - 1) // 2, int64), kept)
     marks = cast(graph, graph.make_node('Not', [graph.make_node('IsNaN', [wide])]), int64) if is_float(graph, self) else None
@@ -56,7 +61,11 @@ def aten_mode(graph: Graph, res: ResultSpec, self: Result, dim: Int = -1, keepdi
     axis = axis_of(graph, self, dim)
     turn = transpose_perm(max(rank_of(graph, self), 1), axis, -1)
     dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
+    if dim_of(graph, self, axis) == 0:
+        graph.case = 1
+        raise UnsupportedCase('aten::mode: an axis without elements, of which torch returns no mode')
     # the longest run of the sorted elements, of those the first, and of that the last element; each NaN is a run of its own (torch sorts them into no order)
+    graph.case = 2
     rows = permuted(graph, at_least_1d(graph, self), turn)
     order = argsort(graph, rows, rank_of(graph, rows) - 1)
     ids = run_ids(graph, new_runs(graph, take_along_dim(graph, rows, order, rank_of(graph, rows) - 1)))
@@ -89,6 +98,10 @@ def aten_nanmedian_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, ke
     size = dim_of(graph, self, axis)
     kept = [1 if at == axis else dim_of(graph, self, at) for at in range(max(rank_of(graph, self), 1))]
     dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
+    if size == 0:
+        graph.case = 1
+        raise UnsupportedCase('aten::nanmedian.dim: an axis without elements, of which torch returns no median')
+    graph.case = 2
     wide = at_least_1d(graph, self)
     middle = expanded(graph, const(graph, (size - 1) // 2, int64), kept)
     marks = cast(graph, graph.make_node('Not', [graph.make_node('IsNaN', [wide])]), int64) if is_float(graph, self) else None
@@ -117,6 +130,27 @@ def aten_quantile(graph: Graph, res: ResultSpec, self: Result, q: Result, dim: I
 def aten_quantile_scalar(graph: Graph, res: ResultSpec, self: Result, q: Float, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> Result:
     '''aten::quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation="linear") -> Tensor'''
     return lower_quantile(graph, res, self=self, q=q, dim=dim, keepdim=keepdim, interpolation=interpolation)
+
+
+def check_aten_median_dim(graph: Graph, self: Result, dim: Int, keepdim: Bool = False) -> list[DataCheck]:
+    axis = axis_of(graph, self, dim)
+    return [
+        *([DataCheck(as_vec(graph, dim_of(graph, self, axis)), 1, None, 'IndexError', 'median(): Expected reduction dim {axis} to have non-zero size.', axis)] if may_be_zero(dim_of(graph, self, axis)) else []),
+    ]
+
+
+def check_aten_mode(graph: Graph, self: Result, dim: Int = -1, keepdim: Bool = False) -> list[DataCheck]:
+    axis = axis_of(graph, self, dim)
+    return [
+        *([DataCheck(as_vec(graph, dim_of(graph, self, axis)), 1, None, 'IndexError', 'mode(): Expected reduction dim {axis} to have non-zero size.', axis)] if may_be_zero(dim_of(graph, self, axis)) else []),
+    ]
+
+
+def check_aten_nanmedian_dim(graph: Graph, self: Result, dim: Int, keepdim: Bool = False) -> list[DataCheck]:
+    axis = axis_of(graph, self, dim)
+    return [
+        *([DataCheck(as_vec(graph, dim_of(graph, self, axis)), 1, None, 'IndexError', 'median(): Expected reduction dim {axis} to have non-zero size.', axis)] if may_be_zero(dim_of(graph, self, axis)) else []),
+    ]
 
 
 def check_aten_nanquantile(graph: Graph, self: Result, q: Result, dim: Int | None = None, keepdim: Bool = False, *, interpolation: Str = 'linear') -> list[DataCheck]:

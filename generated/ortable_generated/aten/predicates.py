@@ -10,7 +10,6 @@ from ortable.prelude.complex_arithmetic import c_abs, c_where, complex_of, im, r
 from ortable.prelude.facts import dtype_of, is_bool, is_float
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.pointwise import const_like, filled_like, is_sign_set
-from ortable.prelude.promotion import opmath
 from ortable.prelude.values import cast
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def aten_isfinite(graph: Graph, res: ResultSpec, self: Result) -> Result:
 def aten_isinf(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::isinf(Tensor self) -> Tensor"""
     graph.case = 1
-    return graph.make_node('IsInf', [opmath(graph, self)], res.outputs) if is_float(graph, self) else filled_like(graph, self, False, boolean)
+    return graph.make_node('IsInf', [self], res.outputs) if is_float(graph, self) else filled_like(graph, self, False, boolean)
 
 
 def aten_isnan(graph: Graph, res: ResultSpec, self: Result) -> Result:

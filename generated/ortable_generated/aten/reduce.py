@@ -3,18 +3,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ortable.dispatch import DataCheck
 from ortable.dtypes import boolean, int16, int32, int64, uint8
+from ortable.errors import UnsupportedCase
 from ortable.inference import accumulate_dtype, reduce_shape
 from ortable.lowerings.complex.arithmetic import c_prod
 from ortable.lowerings.complex.parts import each_part
 from ortable.prelude.complex_arithmetic import c_cast, c_truth
-from ortable.prelude.facts import axes_of, axis_of, dtype_of, is_float, is_used, rank_of
+from ortable.prelude.facts import axes_of, axis_of, count_of, dim_of, dtype_of, is_float, is_used, may_be_zero, rank_of
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.operators import call_operator
 from ortable.prelude.promotion import opmath
 from ortable.prelude.reductions import all_true, any_true, reduced_extreme
 from ortable.prelude.sums import product_over, summed_over
-from ortable.prelude.values import at_least_1d, cast, const, consts, reshape_to, squeezed, with_rank_of
+from ortable.prelude.values import as_vec, at_least_1d, cast, const, consts, reshape_to, squeezed, with_rank_of
 from ortable_generated.aten import dispatch
 from ortable_generated.aten.compare import aten_maximum, aten_minimum, rule_aten_maximum, rule_aten_minimum
 
@@ -131,13 +133,21 @@ def aten_argmin(graph: Graph, res: ResultSpec, self: Result, dim: Int | None = N
 
 def aten_max(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::max(Tensor self) -> Tensor"""
-    return aten_amax(graph, res, self=self)
+    if count_of(graph, self) == 0:
+        graph.case = 1
+        raise UnsupportedCase('aten::max: no elements, of which torch returns no extreme')
+    graph.case = 2
+    return reduced_extreme(graph, self, axes_of(graph, self, []), False, True)
 
 
 def aten_max_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim: Bool = False) -> Any:
     """aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
     dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
+    if dim_of(graph, self, axis) == 0:
+        graph.case = 1
+        raise UnsupportedCase('aten::max.dim: an axis without elements, of which torch returns no extreme')
+    graph.case = 2
     whole = at_least_1d(graph, self)
     index = call_operator(graph, dispatch, 'aten::argmax', whole, axis, True) if is_used(res[1]) else None
     result = graph.make_node('GatherElements', [whole, index], axis=axis) if index is not None else None
@@ -152,13 +162,21 @@ def aten_max_other(graph: Graph, res: ResultSpec, self: Result, other: Result) -
 
 def aten_min(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::min(Tensor self) -> Tensor"""
-    return aten_amin(graph, res, self=self)
+    if count_of(graph, self) == 0:
+        graph.case = 1
+        raise UnsupportedCase('aten::min: no elements, of which torch returns no extreme')
+    graph.case = 2
+    return reduced_extreme(graph, self, axes_of(graph, self, []), False, False)
 
 
 def aten_min_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim: Bool = False) -> Any:
     """aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
     dropped = [] if keepdim or rank_of(graph, self) == 0 else [axis]
+    if dim_of(graph, self, axis) == 0:
+        graph.case = 1
+        raise UnsupportedCase('aten::min.dim: an axis without elements, of which torch returns no extreme')
+    graph.case = 2
     whole = at_least_1d(graph, self)
     index = call_operator(graph, dispatch, 'aten::argmin', whole, axis, True) if is_used(res[1]) else None
     result = graph.make_node('GatherElements', [whole, index], axis=axis) if index is not None else None
@@ -203,6 +221,32 @@ def aten_sum(graph: Graph, res: ResultSpec, self: Result, *, dtype: Dtype | None
 def aten_sum_dim_IntList(graph: Graph, res: ResultSpec, self: Result, dim: Ints | None, keepdim: Bool = False, *, dtype: Dtype | None = None) -> Result:
     """aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
     return summed_over(graph, cast(graph, self, dtype_of(graph, res)), axes_of(graph, self, dim), keepdim)
+
+
+def check_aten_max(graph: Graph, self: Result) -> list[DataCheck]:
+    return [
+        *([DataCheck(as_vec(graph, count_of(graph, self)), 1, None, 'RuntimeError', "max(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.", None)] if may_be_zero(count_of(graph, self)) else []),
+    ]
+
+
+def check_aten_max_dim(graph: Graph, self: Result, dim: Int, keepdim: Bool = False) -> list[DataCheck]:
+    axis = axis_of(graph, self, dim)
+    return [
+        *([DataCheck(as_vec(graph, dim_of(graph, self, axis)), 1, None, 'IndexError', 'max(): Expected reduction dim {axis} to have non-zero size.', axis)] if may_be_zero(dim_of(graph, self, axis)) else []),
+    ]
+
+
+def check_aten_min(graph: Graph, self: Result) -> list[DataCheck]:
+    return [
+        *([DataCheck(as_vec(graph, count_of(graph, self)), 1, None, 'RuntimeError', "min(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.", None)] if may_be_zero(count_of(graph, self)) else []),
+    ]
+
+
+def check_aten_min_dim(graph: Graph, self: Result, dim: Int, keepdim: Bool = False) -> list[DataCheck]:
+    axis = axis_of(graph, self, dim)
+    return [
+        *([DataCheck(as_vec(graph, dim_of(graph, self, axis)), 1, None, 'IndexError', 'min(): Expected reduction dim {axis} to have non-zero size.', axis)] if may_be_zero(dim_of(graph, self, axis)) else []),
+    ]
 
 
 def complex_aten_all(graph: Graph, res: ResultSpec, self: Result) -> Result:
@@ -310,7 +354,7 @@ def rule_aten_argmin(graph: Graph, self: Result, dim: Int | None = None, keepdim
 
 
 def rule_aten_max(graph: Graph, self: Result) -> Rules:
-    return rule_aten_amax(graph, self=self)
+    return ((dtype_or_none(graph, self), scalar_shape()),)
 
 
 def rule_aten_max_dim(graph: Graph, self: Result, dim: Int, keepdim: Bool = False) -> Rules:
@@ -322,7 +366,7 @@ def rule_aten_max_other(graph: Graph, self: Result, other: Result) -> Rules:
 
 
 def rule_aten_min(graph: Graph, self: Result) -> Rules:
-    return rule_aten_amin(graph, self=self)
+    return ((dtype_or_none(graph, self), scalar_shape()),)
 
 
 def rule_aten_min_dim(graph: Graph, self: Result, dim: Int, keepdim: Bool = False) -> Rules:

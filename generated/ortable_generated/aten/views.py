@@ -192,12 +192,12 @@ def aten_ravel(graph: Graph, res: ResultSpec, self: Result) -> Result:
 
 def aten_resize(graph: Graph, res: ResultSpec, self: Result, size: SymInts, *, memory_format: Any = None) -> Result:
     """aten::resize(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor"""
-    return lower_resize(graph, res, self=self, size=size)
+    return lower_resize(graph, res, self=self, size=size, memory_format=memory_format)
 
 
 def aten_resize_as(graph: Graph, res: ResultSpec, self: Result, the_template: Result, *, memory_format: Any = None) -> Result:
     """aten::resize_as(Tensor self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor"""
-    return resize_as(graph, res, self=self, the_template=the_template)
+    return resize_as(graph, res, self=self, the_template=the_template, memory_format=memory_format)
 
 
 def aten_row_stack(graph: Graph, res: ResultSpec, tensors: Results) -> Result:

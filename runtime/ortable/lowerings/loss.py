@@ -50,8 +50,11 @@ def nll_loss(
 ) -> tuple[str, str]:
     """Lower aten::nll_loss_forward and nll_loss2d_forward: (loss, total weight).
 
-    The total is the sum of the weights of the counted targets, or 0 without a reduction.
+    The total is the sum of the weights of the counted targets; without a reduction, it is 0 for a
+    batch, and the weight of the target of a single row.
     """
+    if rank_of(graph, self) == 1:
+        target = _first_element(graph, target)
     is_counted, safe_target = _split_ignored(graph, target, ignore_index)
     loss, total = _target_class_loss(graph, self, is_counted, safe_target, weight, reduction)
     return loss, total
@@ -85,6 +88,8 @@ def nll_loss_backward(
     op = OpBuilder(graph)
     axis = _class_axis(graph, self)
     rank = rank_of(graph, self)
+    if rank == 1:
+        target, grad_output = _first_element(graph, target), _first_element(graph, grad_output)
     # int32 halves the comparison cost; class -1, which matches none, replaces ignored targets
     classes = cast(graph, iota(graph, 0, shape_of(graph, self)[axis], 1), dtypes.int32)
     classes = unsqueezed(graph, classes, list(range(1, rank - axis)))
@@ -149,6 +154,13 @@ def _split_ignored(graph: Graph, target: str, ignore_index: Dim) -> tuple[str, s
     return op.Not(is_ignored), safe
 
 
+def _first_element(graph: Graph, x: str) -> str:
+    """Return the first element of a tensor, 0-d: torch reads no other one for a single row."""
+    if rank_of(graph, x) == 0:
+        return x
+    return OpBuilder(graph).Gather(reshape_to(graph, x, [-1]), const(graph, 0, dtypes.int64))
+
+
 def _target_class_loss(
     graph: Graph, logs: str, is_counted: str, target: str, weight: str | None, reduction: int
 ) -> tuple[str, str]:
@@ -168,7 +180,7 @@ def _target_class_loss(
     if weight is not None:
         terms = op.Mul(terms, weights)
     terms = op.Where(is_counted, op.Neg(terms), zero)
-    if reduction == NONE:
+    if reduction == NONE and axis > 0:
         return terms, zero
     total = loss_reduced(graph, op.Where(is_counted, weights, zero), SUM)
     loss = loss_reduced(graph, terms, SUM)

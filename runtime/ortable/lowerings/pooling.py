@@ -18,6 +18,7 @@ import numpy as np
 
 from ortable import dims, dtypes
 from ortable.dims import Dim
+from ortable.errors import UnsupportedCase
 from ortable.ir import Graph, ResultSpec
 from ortable.prelude.facts import (
     Bool,
@@ -482,6 +483,8 @@ def pooled_adaptive(graph: Graph, x: Result, n: Int, sizes: SymInts, largest: Bo
     if any(isinstance(size, int) and size == 0 for size in sizes):
         shape = [*shape_of(graph, x)[:-n], *sizes]
         return filled(graph, shape, 0, graph.get_type(x))
+    if any(isinstance(extent, int) and extent == 0 for extent in extents):
+        raise UnsupportedCase("regions without elements, which torch refuses")
     start = rank - n
     unit_axes = [
         start + index for index, size in enumerate(sizes) if isinstance(size, int) and size == 1

@@ -138,7 +138,7 @@ def rolled_along(graph: Graph, x: Result, shifts: SymInts, axes: Ints) -> Result
         size = dim_of(graph, x, axis)
         if isinstance(size, int) and size == 0:
             continue
-        split_index = -shift % size
+        split_index = -shift % dims.max_of(1, size)
         if isinstance(split_index, int) and split_index == 0:
             continue
         nonnegative_axis = normalize_axis(axis, rank_of(graph, x))

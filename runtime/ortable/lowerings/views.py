@@ -144,8 +144,20 @@ def _computed_indices(graph: Graph, size: Sequence[Dim], stride: Sequence[Dim], 
     return indices
 
 
-def lower_resize(graph: Graph, res: ResultSpec, self: str, size: Sequence[Dim]) -> str:
-    """Lower aten::resize: take the first elements in memory order; the input must have enough."""
+# The axes of the result from outermost to innermost in memory, by torch.memory_format.
+_AXES_IN_MEMORY = {"channels_last": (0, 2, 3, 1), "channels_last_3d": (0, 2, 3, 4, 1)}
+
+
+def lower_resize(
+    graph: Graph, res: ResultSpec, self: str, size: Sequence[Dim], memory_format: Any = None
+) -> str:
+    """Lower aten::resize: take the first elements in memory order; the input must have enough.
+
+    They fill the memory of the result, which has the order of ``memory_format``.
+    """
+    format_name = str(memory_format).removeprefix("torch.")
+    if format_name == "preserve_format":
+        raise UnsupportedCase("the memory format of another tensor")
     shape = list(shape_of(graph, self))
     requested, available = dims.product_of(list(size)), dims.product_of(shape)
     if isinstance(requested, int) and isinstance(available, int) and requested > available:
@@ -153,19 +165,23 @@ def lower_resize(graph: Graph, res: ResultSpec, self: str, size: Sequence[Dim]) 
             f"a tensor of {available} elements holds no more; torch leaves new ones uninitialised"
         )
     order, _ = _memory_layout(shape, _first_argument(graph))
-    if dims.always_equal(requested, available) and order == list(range(len(shape))):
+    in_memory = _AXES_IN_MEMORY.get(format_name, range(len(size)))
+    is_in_order = order == list(range(len(shape))) and format_name not in _AXES_IN_MEMORY
+    if dims.always_equal(requested, available) and is_in_order:
         return reshape_to(graph, self, list(size))
-    strides: list[Dim] = []
+    strides: list[Dim] = [1] * len(size)
     step: Dim = 1
-    for length in reversed(size):
-        strides.insert(0, step)
-        step = step * length
+    for axis in reversed(in_memory):
+        strides[axis] = step
+        step = step * size[axis]
     return as_strided(graph, res, self, list(size), strides, None)
 
 
-def resize_as(graph: Graph, res: ResultSpec, self: str, the_template: str) -> str:
+def resize_as(
+    graph: Graph, res: ResultSpec, self: str, the_template: str, memory_format: Any = None
+) -> str:
     """Lower aten::resize_as: resize to the shape of another tensor."""
-    return lower_resize(graph, res, self, list(shape_of(graph, the_template)))
+    return lower_resize(graph, res, self, list(shape_of(graph, the_template)), memory_format)
 
 
 def _memory_layout(shape: list[Any], node: Any) -> tuple[list[int], int]:

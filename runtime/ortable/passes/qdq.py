@@ -16,7 +16,7 @@ from ortable.inference.shape import ValueInfo
 from ortable.ir import Graph, editing
 from ortable.ir.captures import inner_graphs
 from ortable.ir.node import Node
-from ortable_generated.onnx.traits import MULTIPLIES_CODES, REARRANGES
+from ortable_generated.onnx.traits import MOVES_ELEMENTS, MULTIPLIES_CODES, REARRANGES
 
 from .unused_nodes import remove_unused
 
@@ -48,6 +48,7 @@ def arrange_quantized(graph: Graph) -> int:
         rewriter.make_unsigned(node) for node in graph.nodes if node.op_type == "QuantizeLinear"
     )
     rewrites += rewriter.make_weights_unsigned()
+    rewrites += rewriter.make_moved_unsigned()
     rewrites += sum(rewriter.sink_reshape(node) for node in gemms)
     rewrites += rewriter.free_biases()
     if rewrites:
@@ -124,6 +125,26 @@ class _QdqRewriter:
                     if is_local and code_dtypes == [dtypes.uint8, dtypes.int8]:
                         dequantize_nodes[second_dequantize] = None
         return sum(self._make_codes_unsigned(node) for node in dequantize_nodes)
+
+    def make_moved_unsigned(self) -> int:
+        """Convert int8 codes that are no constants and are moved once they are numbers.
+
+        From opset 21 on, ONNX Runtime's QDQPropagationTransformer moves the codes instead, and makes
+        a QuantizeLinear of a dtype that another optimizer changes: the model does not load.
+        """
+        graph = self.graph
+        return sum(
+            self._make_codes_unsigned(node)
+            for node in [node for node in graph.nodes if node.op_type == "DequantizeLinear"]
+            if graph.get_opset("") >= 21
+            and len(node.inputs) == 3
+            and graph.values[node.inputs[0]].dtype == dtypes.int8
+            and not graph.is_constant(node.inputs[0])
+            and any(
+                reader.key in MOVES_ELEMENTS or reader.op_type == "MaxPool"
+                for reader in graph.uses(node.outputs[0])
+            )
+        )
 
     def _codes_of(self, name: str) -> Node | None:
         """Find the DequantizeLinear of a result, looking through nodes that move elements."""

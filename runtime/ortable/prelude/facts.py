@@ -42,6 +42,7 @@ __all__ = [
     "is_used",
     "is_wide",
     "maximum",
+    "may_be_zero",
     "minimum",
     "product",
     "rank_of",
@@ -126,6 +127,20 @@ def dim_of(graph: Graph, x: Result, axis: Int) -> SymInt:
 def count_of(graph: Graph, x: Result) -> SymInt:
     """Return the number of elements of a result."""
     return dims.product_of(shape_of(graph, x))
+
+
+def may_be_zero(size: SymInt) -> Bool:
+    """Whether a size may be 0 in a call of a graph of dynamo.
+
+    Dynamo makes a graph of its own for an argument with a size of 0, so sums and products of sizes
+    of arguments are not 0. Names of sizes that depend on data begin with ``u``.
+    """
+    if isinstance(size, int):
+        return size == 0
+    return any(
+        coefficient < 0 or any(f.kind != "symbol" or str(f.dim).startswith("u") for f in factors)
+        for coefficient, factors in dims.split_terms(size)
+    )
 
 
 def product(values: SymInts) -> SymInt:

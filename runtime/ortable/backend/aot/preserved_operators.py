@@ -81,7 +81,9 @@ def _call_with_sizes(scales_overload: Any, decomposition: Callable[..., Any]) ->
     never_decompose = operator.name() in traits.NEVER_DECOMPOSE
 
     def kernel(input: Any, output_size: Sequence[Any] | None, *options: Any) -> Any:
-        if not never_decompose and _has_dynamic_sizes((input, output_size)):
+        has_dynamic_sizes = not never_decompose and _has_dynamic_sizes((input, output_size))
+        # torch's fake kernels of interpolation by the nearest element fail without elements
+        if has_dynamic_sizes or any(type(size) is int and size == 0 for size in input.shape):
             return decomposition(input, output_size, *options)
         *flags, scale_factors = options
         sizes = upsampled_sizes(input.shape, output_size, scale_factors)

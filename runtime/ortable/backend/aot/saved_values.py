@@ -1,9 +1,12 @@
-"""Partition a joint graph so that the values saved for the backward are not overwritten.
+"""Partition a joint graph so that the backward reads the values that the forward had.
 
 The partitioner prefers to save an argument and to recompute values that depend on it. If the graph
 also writes to that argument, the write (a copy_) is in the forward graph, and the backward would
 compute from the new value: for example, it would increment a call counter a second time. aot_eager
 and inductor of torch 2.13 and 2.15 have this error. This module saves a copy made before any write.
+
+The gradient of an extreme compares it with the elements. A recomputed float16 element is not rounded
+as the saved extreme is (ONNX Runtime computes chains in float32), so such elements are saved, too.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.utils.checkpoint import CheckpointPolicy
 
 from ortable.backend.lower.aot_graph import writes_argument
 from ortable.backend.lower.views import is_view
@@ -23,9 +27,23 @@ def partition_joint(
     """Split ``joint`` with `min_cut_rematerialization_partition`, which has the same arguments."""
     from ortable.compat.torch import min_cut_partition
 
+    _save_compared_halves(joint)
     forward, backward = min_cut_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **options)
     _save_copies(forward, num_fwd_outputs)
     return forward, backward
+
+
+def _save_compared_halves(joint: GraphModule) -> None:
+    """Mark the float16 operands of comparisons, which then are saved and not recomputed."""
+    for node in joint.graph.find_nodes(op="call_function", target=torch.ops.aten.eq.Tensor):
+        for operand in node.all_input_nodes:
+            source = operand
+            while is_view(source):
+                source = source.all_input_nodes[0]
+            value = source.meta.get("val")
+            if source.op == "call_function" and getattr(value, "dtype", None) is torch.float16:
+                source.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+                source.meta.setdefault("ac_graph_id", 0)
 
 
 def _save_copies(forward: GraphModule, num_fwd_outputs: int) -> None:

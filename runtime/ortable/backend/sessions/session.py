@@ -128,15 +128,17 @@ def _has_int8_activations(model: ModelProto) -> bool:
     for node in graph.node:
         if node.op_type == "Constant":
             dtypes.update((node.output[0], attribute.t.data_type) for attribute in node.attribute)
+    constants = {initializer.name for initializer in graph.initializer}
     return any(
         _code_dtype(node, dtypes) in (TensorProto.INT8, TensorProto.UNDEFINED)
         for node in graph.node
         if node.op_type == "QuantizeLinear"
+        or (node.op_type == "DequantizeLinear" and node.input[0] not in constants)
     )
 
 
 def _code_dtype(node: NodeProto, dtypes: Mapping[str, int]) -> int:
-    """Return the output dtype of a QuantizeLinear: `output_dtype`, or the zero point's dtype."""
+    """Return the dtype of the codes of a node: `output_dtype`, or the zero point's dtype."""
     for attribute in node.attribute:
         if attribute.name == "output_dtype" and attribute.i:
             return int(attribute.i)
