@@ -80,6 +80,11 @@ def return_result_twice(x):
     return y, y
 
 
+def return_pieces_twice(x):
+    y = x + 1
+    return y.split(2)[0], y.split(2)[0], y.split(2)[1].t(), y.split(2)[0].t(), x.split(2)[0]
+
+
 def make_renaming_function(make_names):
     """Return a function that names one computed tensor twice, and a maker of its argument."""
 
@@ -123,6 +128,7 @@ RESULTS = {
     "view_and_value": (view_and_value, lambda: (randn(3, 4),)),
     "several_views": (several_views, lambda: (randn(3, 4),)),
     "split": (lambda x: (x + 1).split(2), lambda: (randn(4, 2),)),
+    "same_piece_twice": (return_pieces_twice, lambda: (randn(4, 2),)),
     "same_object": (return_result_twice, lambda: (randn(3),)),
     "detached": (lambda x: (x.detach(), (x * 2).detach()), lambda: (randn(3, 4),)),
     "real": (lambda x: x.real, lambda: (randn(4, dtype=torch.complex64),)),
@@ -142,6 +148,14 @@ def test_a_write_into_a_result_is_seen_by_its_views():
     y, transposed = fn(randn(3, 4))
     y.zero_()
     assert float(transposed.abs().sum()) == 0
+
+
+def test_two_equal_pieces_are_two_tensors():
+    fn = torch.compile(return_pieces_twice, backend="ortable")
+    first, second, *_ = fn(torch.zeros(4, 2))
+    assert first is not second
+    first.unsqueeze_(0)
+    assert second.shape == (2, 2)
 
 
 def test_a_write_into_a_result_leaves_the_next_call_alone():

@@ -261,6 +261,52 @@ def test_weights_written_before_the_backward_are_an_error(make_pair):
     assert_close(run(x), copy.deepcopy(model)(x))
 
 
+def test_weights_written_through_data_before_the_backward_are_an_error(make_pair):
+    run, model, eager = make_pair()
+    x = torch.randn(2, 4, requires_grad=True)
+    assert run_forwards(run, eager, x)
+    loss = loss_of(run(x))
+    model.first.bias.data.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+    model.first.bias.data.sub_(1)
+    assert_close(get_gradients(run, model, x), get_gradients(eager, eager, x))
+
+
+def test_results_of_calls_share_the_sample_of_unchanged_weights(make_pair):
+    run, model, eager = make_pair()
+    x = torch.randn(2, 4)
+    assert run_forwards(run, eager, x)
+    nodes = [run(x).grad_fn for _ in range(2)]
+    model.first.bias.data.add_(1)
+    nodes.append(run(x).grad_fn)
+    samples = [node.weight_sample for node in nodes]
+    assert samples[0] is samples[1] and samples[0] != samples[2]
+
+
+def test_weights_without_memory_before_the_backward_are_an_error(make_pair):
+    """Nothing reads the weights after their memory is gone."""
+    run, model, eager = make_pair()
+    x = torch.randn(2, 4)
+    assert run_forwards(run, eager, x)
+    loss = loss_of(run(x))
+    model.first.weight.untyped_storage().resize_(0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_a_result_written_before_the_backward_has_the_right_gradient():
+    """The backward recomputes the forward, so no error is needed as in torch, which saves exp."""
+    run = torch.compile(torch.exp, backend="ortable", options={"hints": False})
+    x = torch.randn(3, requires_grad=True)
+    assert run_forwards(run, torch.exp, x)
+    result = run(x)
+    with torch.no_grad():
+        result.mul_(3)
+    (gradient,) = torch.autograd.grad(result.sum(), x)
+    assert_close(gradient, torch.exp(x))
+
+
 def test_an_error_of_the_graph_for_inference_is_no_reason_to_leave_it():
     table = torch.nn.Embedding(4, 3)
     run = torch.compile(table, backend="ortable")

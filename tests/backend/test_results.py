@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from ortable import dims
+from ortable.backend.execute.results import SymbolValues
+from ortable.backend.roles import DimSource
+from ortable.errors import InputError
 from tests.backend.against_eager import every_warning_an_error
 from tests.backend.threads import in_threads
 
@@ -368,3 +372,27 @@ def test_results_without_elements_have_the_strides_of_eager(dtype, run_both):
     """ONNX Runtime 1.32 returns strides of 0, which torch cannot view as another dtype."""
     _, results = run_both(lambda x: (x == x, x * x), torch.zeros(0, 3, dtype=dtype))
     assert [result.stride() for result in results] == [(3, 1), (3, 1)]
+
+
+def make_ragged():
+    values, offsets = torch.arange(12.0).view(6, 2), torch.tensor([0, 2, 6])
+    return torch.nested.nested_tensor_from_jagged(values, offsets)
+
+
+def test_the_length_of_a_ragged_dimension_is_no_int():
+    length = make_ragged().size(1)
+    sources = [DimSource("j", 0, None), DimSource("n", 1, 0)]
+    values = SymbolValues((length, torch.ones(3)), sources)
+    j, n = dims.make_symbol("j"), dims.make_symbol("n")
+    assert values([n, n + 1, 4]) == [3, 4, 4]
+    assert values(j) is length
+    with pytest.raises(InputError, match=r"j is j\d+, the length of a ragged dimension"):
+        values(2 * j + n)
+
+
+def test_views_beside_the_length_of_a_ragged_dimension():
+    ragged = make_ragged()
+    fn = torch.compile(lambda x: (x.unflatten(-1, (1, 2)), x.size(1)), backend="ortable")
+    result, length = fn(ragged)
+    assert length == ragged.size(1)
+    assert torch.equal(result.values(), ragged.values().view(6, 1, 2))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.testing._internal.two_tensor import TwoTensor
+from torch.utils import _pytree as pytree
 
 from ortable.backend.aot import skip_aot_wrapper
 from ortable.backend.aot.compilation import Compilation
@@ -192,3 +194,91 @@ def test_a_first_call_with_fake_tensors_keeps_the_wrapper():
     with torch.no_grad():
         torch.compile(add_one, backend=backend)(torch.ones(2))
     assert not has_no_wrapper(entry_points[0])
+
+
+class Wrapped(torch.Tensor):
+    """A tensor around one tensor, so that a graph has as many arguments as its function."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __repr__(self):  # dynamo prints its examples
+        return f"Wrapped({self.inner})"
+
+    def __tensor_flatten__(self):
+        return ["inner"], None
+
+    @staticmethod
+    def __tensor_unflatten__(tensors, context, size, stride):
+        return Wrapped(tensors["inner"])
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        args, kwargs = pytree.tree_map_only(Wrapped, lambda x: x.inner, (args, kwargs or {}))
+        return pytree.tree_map_only(torch.Tensor, Wrapped, function(*args, **kwargs))
+
+
+def test_an_argument_that_wraps_a_tensor_keeps_the_wrapper():
+    compiled, entry_points = compile_and_collect(lambda x: x * 2)
+    result = compiled(Wrapped(torch.ones(3)))
+    assert type(result) is Wrapped and result.inner.tolist() == [2, 2, 2]
+    assert not has_no_wrapper(entry_points[0])
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_a_result_that_wraps_tensors_keeps_the_wrapper(grad):
+    """Forward graphs do not switch to inference graphs, which would return the inner tensors."""
+    compiled, entry_points = compile_and_collect(
+        lambda x: (x - 5, TwoTensor(x * 2, x + 1), torch.exp(x))
+    )
+    x = torch.zeros(2, requires_grad=grad)
+    for _ in range(6):
+        results = compiled(x)
+        assert [type(result) for result in results] == [torch.Tensor, TwoTensor, torch.Tensor]
+        assert results[1].a.tolist() == [0, 0] and results[1].b.tolist() == [1, 1]
+    assert not has_no_wrapper(entry_points[0])
+    if grad:
+        ones = torch.ones(2)
+        (gradient,) = torch.autograd.grad(results, x, [ones, TwoTensor(ones, ones), ones])
+        assert gradient.tolist() == [2, 2]  # AOTAutograd adds none of a new TwoTensor
+
+
+def test_a_nested_tensor_made_inside_is_returned_whole():
+    def fn(values, offsets):
+        return torch.nested.nested_tensor_from_jagged(values * 2, offsets)
+
+    values, offsets = torch.arange(6.0).view(6, 1), torch.tensor([0, 2, 6])
+    result = compile_and_collect(fn)[0](values, offsets)
+    assert result.is_nested
+    assert [part.flatten().tolist() for part in result.unbind()] == [[0, 2], [4, 6, 8, 10]]
+
+
+def test_weights_and_unknown_results_count_as_subclasses():
+    graph_module = torch.fx.symbolic_trace(add_one)
+    compilation = Compilation(graph_module, [torch.ones(2)], OrtOptions(), add_one, add_one)
+    assert skip_aot_wrapper._has_subclass_values(compilation)
+    graph_module.graph.output_node().args[0].meta["val"] = torch.ones(2)
+    assert not skip_aot_wrapper._has_subclass_values(compilation)
+    graph_module.register_buffer("weight", Wrapped(torch.ones(2)))
+    assert skip_aot_wrapper._has_subclass_values(compilation)
+
+
+DETACHED_VIEWS = {
+    "select of a detached": lambda x: x.detach()[0],
+    "detached select": lambda x: x[0].detach(),
+    "detached transpose": lambda x: x.t().detach(),
+    "beside a view": lambda x: (x.t(), x.detach()[0])[1],
+}
+
+
+@pytest.mark.parametrize("name", DETACHED_VIEWS)
+def test_a_view_of_a_detached_argument_passes_no_gradient(name):
+    x = torch.ones(2, 3, requires_grad=True)
+    result = torch.compile(DETACHED_VIEWS[name], backend="ortable", dynamic=False)(x)
+    assert not result.requires_grad
+    with torch.no_grad():
+        assert result.data_ptr() == DETACHED_VIEWS[name](x).data_ptr()

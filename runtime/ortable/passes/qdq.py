@@ -129,8 +129,8 @@ class _QdqRewriter:
     def make_moved_unsigned(self) -> int:
         """Convert int8 codes that are no constants and are moved once they are numbers.
 
-        From opset 21 on, ONNX Runtime's QDQPropagationTransformer moves the codes instead, and makes
-        a QuantizeLinear of a dtype that another optimizer changes: the model does not load.
+        From opset 21 on, ONNX Runtime's QDQPropagationTransformer moves the codes instead, and
+        makes a QuantizeLinear of a dtype that another optimizer changes: the model does not load.
         """
         graph = self.graph
         return sum(

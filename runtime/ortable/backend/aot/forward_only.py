@@ -25,7 +25,7 @@ from torch.autograd.function import Function
 from torch.fx import Graph, GraphModule, Node
 
 from ortable.backend.execute.runner import is_distributed
-from ortable.backend.execute.weights import weight_signature
+from ortable.backend.execute.weights import sample_windows, weight_signature
 from ortable.backend.lower.aot_graph import AotGraph
 from ortable.backend.partition.placement import is_ordered
 from ortable.compat.torch import saved_tensors_hooks
@@ -96,7 +96,7 @@ def watch_gradients(compilation: Compilation, run: Run) -> Run:
         return run
     if len(graph.inputs.nodes) != count or any(graph.is_mutation(node) for node in nodes):
         return run
-    if not is_wrapper_idle(forward.metadata, count, check_dynamic_outputs=False):
+    if not is_wrapper_idle(compilation, forward.metadata, count, check_dynamic_outputs=False):
         return run
     if any(True for _ in run_time_checks(forward.graph.module.graph)):
         return run
@@ -137,6 +137,11 @@ class _InferenceSwitch:
             _make_picker, (saved, weights, others)
         )
         self.merge_arguments = _make_merger([*saved, *weights, *others])
+        # the windows of a weight that changes its size may end behind its memory
+        sizes = [size for index in weights for size in values[index].shape]
+        self._has_static_weights = all(isinstance(size, int) for size in sizes)
+        self._windows: tuple[list[int], list[memoryview]] = ([], [])  # pointers and their memory
+        self._sample = b""
         self._first_differentiable = self.differentiable.index(True)
         self._dropped_calls = 0
         self._watched_results: set[weakref.ref[Any]] = set()
@@ -186,6 +191,22 @@ class _InferenceSwitch:
         if self.inference is None:
             self._commit_to(self.run_forward)
 
+    def sample_weights(self, weights: Sequence[torch.Tensor], pointers: list[int]) -> bytes:
+        """Return sampled bytes of weights, which writes through `.data` should change.
+
+        Equal samples are one object: a program may hold the results of many calls. `pointers` are
+        the addresses of the weights, which must have memory.
+        """
+        known_pointers, windows = self._windows
+        if pointers != known_pointers:
+            windows = sample_windows(weights) if self._has_static_weights else []
+            self._windows = (pointers, windows)
+        sample, known_sample = b"".join(windows), self._sample
+        if sample == known_sample:
+            return known_sample
+        self._sample = sample
+        return sample
+
     def add_pending(self, node: Any) -> weakref.ref[Any]:
         """Track a node of autograd until it is freed or has run."""
         reference = weakref.ref(node, self._pending_backwards.discard)
@@ -206,6 +227,7 @@ class _InferenceSwitch:
         self._watched_results.clear()
         if run == self.run_forward:
             self.inference = None
+            self._windows, self._sample = ([], []), b""
 
     def _switch_to_inference(self, args: Sequence[Any]) -> Any:
         """Compile the inference graph and call it; call the forward graph if compilation fails.
@@ -313,6 +335,7 @@ class _InferenceFunction(Function):
         ctx.save_for_backward(*owner.pick_saved(args))
         ctx.weights, ctx.others = owner.pick_weights(args), owner.pick_others(args)
         ctx.weight_state = weight_signature(ctx.weights)[:2]
+        ctx.weight_sample = owner.sample_weights(ctx.weights, ctx.weight_state[0])
         ctx.reference = owner.add_pending(ctx)
         if not all(owner.differentiable):
             pairs = zip(results, owner.differentiable, strict=True)
@@ -325,7 +348,11 @@ class _InferenceFunction(Function):
         owner = ctx.owner
         # before the switch: torch.utils.checkpoint recomputes the saved tensors with the same graph
         inputs = owner.merge_arguments(ctx.saved_tensors, ctx.weights, ctx.others)
-        if weight_signature(ctx.weights)[:2] != ctx.weight_state:
+        weight_state = weight_signature(ctx.weights)[:2]
+        if (
+            weight_state != ctx.weight_state
+            or owner.sample_weights(ctx.weights, weight_state[0]) != ctx.weight_sample
+        ):
             raise RuntimeError(_WEIGHT_CHANGED)
         owner.remove_pending(ctx.reference)
         owner.require_gradients()

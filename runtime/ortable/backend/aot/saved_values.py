@@ -5,8 +5,8 @@ also writes to that argument, the write (a copy_) is in the forward graph, and t
 compute from the new value: for example, it would increment a call counter a second time. aot_eager
 and inductor of torch 2.13 and 2.15 have this error. This module saves a copy made before any write.
 
-The gradient of an extreme compares it with the elements. A recomputed float16 element is not rounded
-as the saved extreme is (ONNX Runtime computes chains in float32), so such elements are saved, too.
+The gradient of an extreme compares it with the elements. A recomputed float16 element is not
+rounded as the saved extreme is (ONNX Runtime computes chains in float32), so it is saved, too.
 """
 
 from __future__ import annotations

@@ -14,11 +14,9 @@ from torch.fx import GraphModule
 from ortable.backend.execute.call import OrtBackend
 from ortable.backend.lower.views import DETACH
 from ortable.backend.roles import OutputRole, OutputRoleKind
-from ortable.compat.torch import TracingContext
+from ortable.compat.torch import TracingContext, is_traceable_wrapper_subclass, pytree
 
 from .compilation import Compilation
-
-_PLAIN_TENSOR_META = "PlainTensorMeta"
 
 
 def store_metadata(
@@ -40,7 +38,8 @@ def remove_wrapper(compilation: Compilation, wrapped: Callable[..., Any]) -> Cal
 
     The wrapper (torch 2.13, `_create_runtime_wrapper`) is not needed if
 
-    - no argument is mutated, removed as a duplicate, or unpacked from a tensor subclass;
+    - no argument is mutated or removed as a duplicate;
+    - no argument has to be unpacked from a tensor subclass, and no result packed into one;
     - no result has dynamic sizes to mark or is a view to regenerate; views of arguments do not
       count, as the direct call returns them itself;
     - there are no effect tokens, no RNG states and no change of the grad mode.
@@ -61,10 +60,10 @@ def remove_wrapper(compilation: Compilation, wrapped: Callable[..., Any]) -> Cal
     output_info = getattr(metadata, "output_info", ())
     described_outputs = zip(compiled_graph.outputs, output_info, strict=False)
     view_count = sum(
-        _is_expected_alias(role, info.output_type.name) for role, info in described_outputs
+        _is_expected_alias(role, info, metadata.input_info) for role, info in described_outputs
     )
     if len(compiled_graph.inputs) != count or not is_wrapper_idle(
-        metadata, count, view_count=view_count
+        compilation, metadata, count, view_count=view_count
     ):
         return wrapped
     if free_tensors:
@@ -98,24 +97,51 @@ def clear_boxed_mark(compilation: Compilation, call: Any) -> Any:
     return call
 
 
-def _is_expected_alias(role: OutputRole, output_type: str) -> bool:
-    """Whether a result is the alias of an argument that AOTAutograd expects."""
+def _is_expected_alias(role: OutputRole, info: Any, input_info: Sequence[Any]) -> bool:
+    """Whether a result is the alias of an argument that AOTAutograd expects.
+
+    ``info`` is AOTAutograd's description of the result, ``input_info`` those of the arguments.
+    """
+    output_type = info.output_type.name
     if role.kind is OutputRoleKind.INPUT:
         return output_type == "is_input"
     if output_type != "alias_of_input" or role.kind is not OutputRoleKind.VIEW or role.fetch >= 0:
         return False
-    # a detached tensor shares memory but is no view, whereas AOTAutograd expects an alias
+    # a detached tensor shares memory but is no view, whereas AOTAutograd expects an alias; the steps
+    # of a view of a detached argument do not tell that it was detached
+    if input_info[info.base_idx].requires_grad and not info.requires_grad:
+        return False
     return all(step.op not in (DETACH, torch.ops.aten.alias.default) for step in role.steps)
 
 
+def _has_subclass_values(compilation: Compilation) -> bool:
+    """Whether an argument, a weight or a result of dynamo's graph is a wrapper subclass.
+
+    AOTAutograd's metadata does not tell: torch 2.13 stores the metadata of the graph whose tensor
+    subclasses are already unpacked. A result whose value is unknown counts as a subclass.
+    """
+    graph_module = compilation.graph_module
+    values = [*compilation.args, *_free_tensors(graph_module)]
+    for node in graph_module.graph.output_node().all_input_nodes:
+        if "example_value" not in node.meta and "val" not in node.meta:
+            return True
+        values.append(node.meta.get("example_value", node.meta.get("val")))
+    return any(is_traceable_wrapper_subclass(value) for value in pytree.tree_leaves(values))
+
+
 def is_wrapper_idle(
-    metadata: Any, argument_count: int, check_dynamic_outputs: bool = True, view_count: int = 0
+    compilation: Compilation,
+    metadata: Any,
+    argument_count: int,
+    check_dynamic_outputs: bool = True,
+    view_count: int = 0,
 ) -> bool:
     """Whether AOTAutograd's wrapper of a graph only passes its arguments and results on.
 
     The wrapper may still record an autograd node if gradients are enabled.
 
     Args:
+        compilation: the state of the compilation, with dynamo's graph and its arguments.
         metadata: AOTAutograd's metadata of the graph; the result is False for None.
         argument_count: the number of arguments of the graph.
         check_dynamic_outputs: whether marking results with dynamic sizes counts as work; dynamo
@@ -136,8 +162,7 @@ def is_wrapper_idle(
             or metadata.num_graphsafe_rng_states
             or metadata.is_rng_op_functionalized
         )
-        tensor_metas = [*metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta]
     except AttributeError:  # another torch version, whose wrapper may do more
         return False
-    all_plain = all(type(meta).__name__ == _PLAIN_TENSOR_META for meta in tensor_metas)
-    return idle and all_plain and argument_count == len(metadata.input_info)
+    has_all_arguments = argument_count == len(metadata.input_info)
+    return idle and has_all_arguments and not _has_subclass_values(compilation)

@@ -97,6 +97,7 @@ class CallSource:
         self.resizable = resizable
         self.values: dict[str, Any] = {}
         self._list_names: dict[tuple[Any, ...], str] = {}  # names of shared lists of views
+        self._returned_pieces: Counter[tuple[Any, ...]] = Counter()  # items that are results
         self._list_lines: list[str] = []  # lines that assign these lists
         self.symbolic = False
         self.text = self._make_text()
@@ -344,9 +345,15 @@ class CallSource:
     def _share_pieces(self, text: str, role: OutputRole, count: int) -> str:
         """Return a name for a list of views, assigned once for all results that take an item of it.
 
-        `count` is the number of view steps that make the list.
+        Two results that are the same item take it from two lists: they are two tensors, as in
+        eager. `count` is the number of view steps that make the list.
         """
-        key = (role.fetch, role.source, repr(role.steps[:count]))
+        list_key, copy = (role.fetch, role.source, repr(role.steps[:count])), 0
+        if len(role.steps) == count + 1:
+            piece = (*list_key, role.steps[count].args)
+            copy = self._returned_pieces[piece]
+            self._returned_pieces[piece] += 1
+        key = (*list_key, copy)
         if key not in self._list_names:
             self._list_names[key] = f"pieces{len(self._list_names)}"
             self._list_lines.append(f"    {self._list_names[key]} = {text}")
