@@ -181,6 +181,93 @@ def test_tensors_that_belong_together_without_a_name_grow_together() -> None:
             program(torch.randn(1, 4), torch.randn(5, 4))
 
 
+def _write_scalar(self, x):
+    y = x.clone()
+    y[:2] = 1.0
+    return y
+
+
+def _write_last_rows(self, x):
+    y = x.clone()
+    y[-2:, 0] = torch.ones(1)
+    return y
+
+
+def _write_flat(self, x):
+    y = x.clone()
+    y.view(-1)[:5] = 1.0
+    return y
+
+
+def _write_transposed(self, x):
+    y = x.clone()
+    y.t()[0, :2] = 1.0
+    return y
+
+
+def _write_argument(self, x):
+    x[:2] = 1.0
+    return x * 1
+
+
+def _scatter_slice(self, x):
+    return torch.slice_scatter(x, torch.ones(2, 4), 0, 0, 2)
+
+
+def _scatter_row(self, x):
+    return torch.select_scatter(x, torch.ones(4), 0, 1)
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        _write_scalar, _write_last_rows, _write_flat, _write_transposed, _write_argument,
+        _scatter_slice, _scatter_row,
+    ],
+)  # fmt: skip
+def test_a_write_of_two_rows_is_refused_for_one(forward: Any) -> None:
+    """A record of calls does not show the shape of the view that ``y[:2] = 1`` writes to."""
+    program = _export_function(forward, 5)
+    for batch in (2, 4):
+        x = torch.randn(batch, 4)
+        torch.testing.assert_close(program(x.clone()), module_of(forward)(x.clone()))
+    for batch in (1, 0):
+        with pytest.raises(InputError, match=f"is {batch}; the model takes 2 or more.* at 1 "):
+            program(torch.randn(batch, 4))
+
+
+def test_what_a_composite_operator_hides_is_refused() -> None:
+    program = _export_function(lambda self, x: torch.trapezoid(x, dim=0), 5)
+    torch.testing.assert_close(program(torch.randn(1, 4)), torch.zeros(4))
+    with pytest.raises(InputError, match=r"takes 1 or more there: at 0 aten.select.int raises"):
+        program(torch.randn(0, 4))
+
+
+def test_what_a_composite_operator_leaves_out_for_small_sizes_is_not_refused() -> None:
+    """At 0 local_response_norm returns early, and torch's view of its graph is ambiguous."""
+
+    def norm(self, x, k):
+        return torch.nn.functional.local_response_norm(x, 3) * torch.tensor(k)
+
+    args = torch.randn(3, 4, 6, 6), 3
+    program = ortable.export(module_of(norm), args, dynamic_shapes=({0: "batch"}, "k"))
+    for batch in (5, 1, 0):
+        _check(program, module_of(norm), ((torch.randn(batch, 4, 6, 6), 4), {}))
+
+
+def test_writes_of_whole_axes_and_of_one_row_take_one() -> None:
+    def write_parts(self, x):
+        y = x.clone()
+        y[0:1] = 1.0
+        y[:, 1] = 2.0
+        y[1:] *= 2
+        return y.softmax(1)
+
+    program = _export_function(write_parts, 5)
+    for batch in (1, 3):
+        _check(program, module_of(write_parts), ((torch.randn(batch, 4),), {}))
+
+
 def test_axes_that_the_model_fixes_stay_where_torch_may_choose() -> None:
     """With Dim.AUTO, dimensions that the model fixes stay static."""
     module = torch.nn.Conv2d(1, 2, 3, padding=1)

@@ -109,6 +109,23 @@ def test_arguments_may_be_dataclasses() -> None:
             program(bad)
 
 
+def test_a_dict_of_shapes_may_name_fields_without_tensors() -> None:
+    field_shapes: dict[str, Any] = {"x": {0: "batch"}, "scale": None, "inner": None}
+    call = Options(X, 2.0, Inner(X[0]))
+    program = ortable.export(Takes(), (call,), dynamic_shapes={"options": field_shapes})
+    other = Options(torch.rand(5, 3), 2.0, Inner(X[0]))
+    assert_same(program(other), Takes()(other))
+    call = Options(X, 2.0, Inner(X))
+    inner_shapes = {"value": {0: "batch"}, "name": None}
+    field_shapes["inner"] = inner_shapes
+    program = ortable.export(Takes(), (call,), dynamic_shapes={"options": field_shapes})
+    other = Options(torch.rand(5, 3), 2.0, Inner(torch.rand(5, 3)))
+    assert_same(program(other), Takes()(other))
+    inner_shapes["label"] = None
+    with pytest.raises(ortable.ExportError, match=r"'options.inner' needs one entry for each"):
+        ortable.export(Takes(), (call,), dynamic_shapes={"options": field_shapes})
+
+
 def test_a_registered_dataclass_stays_registered() -> None:
     torch.export.register_dataclass(Options)
     try:

@@ -131,6 +131,29 @@ def test_gradients_hold_for_other_batch_sizes(model_class: type[Field]) -> None:
         torch.testing.assert_close(program(x), model(x))
 
 
+PLAIN_GRADIENTS = {
+    "grad": grad(lambda x: x.pow(3).sum()),
+    "grad_and_value": lambda x: torch.func.grad_and_value(lambda y: y.pow(3).sum())(x),
+    "vjp": lambda x: vjp(torch.sin, x)[1](torch.ones_like(x))[0],
+    "jacrev": jacrev(torch.sin),
+}
+
+
+@pytest.mark.parametrize("shapes", [None, {"x": {0: "batch"}}], ids=["static", "dynamic"])
+@pytest.mark.parametrize("name", PLAIN_GRADIENTS)
+def test_gradients_of_an_input(name: str, shapes: dict[str, dict[int, str]] | None) -> None:
+    """torch.export stores the input inside of the transform as a constant without data."""
+
+    class Plain(nn.Module):
+        def forward(self, x):
+            return PLAIN_GRADIENTS[name](x)
+
+    program = ortable.export(Plain(), (torch.rand(4),), dynamic_shapes=shapes)
+    assert program.report.strategy == STRATEGY
+    x = torch.rand(4 if shapes is None else 6)
+    torch.testing.assert_close(program(x), Plain()(x))
+
+
 def test_forward_needs_the_gradient_mode_of_the_caller() -> None:
     model, x = ForcesInTheModeOfTheCaller(), torch.randn(2, 3)
     settings = {"dynamic_shapes": {"x": {0: "batch"}}, "validate": True}

@@ -236,6 +236,17 @@ class Rotated(torch.nn.Module):
         return self.again(x).relu()
 
 
+def test_an_embedding_that_scales_its_rows_is_refused_with_code_that_helps() -> None:
+    model, rows = torch.nn.Embedding(10, 4, max_norm=0.5), torch.arange(10)
+    with pytest.raises(ExportError, match=r"an nn.Embedding e with max_norm.*torch.renorm\("):
+        export(model, (rows,))
+    expected = copy.deepcopy(model)(rows)
+    with torch.no_grad():
+        model.weight.copy_(torch.renorm(model.weight, model.norm_type, 0, model.max_norm))
+    model.max_norm = None
+    torch.testing.assert_close(export(model, (rows,))(rows), expected)
+
+
 @pytest.mark.parametrize("persistent", [False, True])
 def test_a_buffer_with_two_names_is_written(persistent: bool) -> None:
     model, x = Rotated(persistent), torch.randn(2, 5)

@@ -10,6 +10,7 @@ import torch
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
+import ortable
 from ortable.errors import ExportError, InputError
 from ortable.exporter.to_onnx import to_onnx
 
@@ -395,3 +396,15 @@ def test_a_nested_input_of_a_graph_is_refused() -> None:
     next(iter(traced.graph.nodes)).meta["val"] = nested
     with pytest.raises(InputError, match="input 'x' of the graph is a nested tensor: an ONNX"):
         to_onnx(traced)
+
+
+def test_empty_tensors_have_an_address():
+    """Group norm of no elements ended the process, because their memory had the address 0."""
+
+    class Norm(torch.nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.group_norm(x, 2)
+
+    example = torch.ones(2, 4, 3, 3)
+    program = ortable.export(Norm(), (example,), dynamic_shapes=({2: "height"},))
+    assert program(example[:, :, :0]).shape == (2, 4, 0, 3)

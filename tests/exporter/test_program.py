@@ -352,6 +352,32 @@ def test_what_forward_writes_is_written() -> None:
     assert program(x, {"keys": torch.zeros(4, 3)})[0] is x
 
 
+def test_arguments_that_share_memory_that_forward_writes_to_are_refused() -> None:
+    def forward(self, x, y):
+        x.add_(1)
+        return y * 1
+
+    module = module_of(forward)
+    program = export(module, (torch.zeros(3), torch.zeros(3)))
+    rows, columns = torch.zeros(7), torch.zeros(3, 2)
+    for x, y in (
+        (rows[:3], rows[:3]),
+        (rows[:3], rows[2:5]),
+        (rows[2:5], rows[:3]),
+        (columns[:, 0], columns[:, 0]),
+    ):
+        with pytest.raises(InputError, match=r"'x' and 'y' share memory.* writes to 'x'"):
+            program(x, y)
+    assert not rows.any()
+    for x, y in ((rows[:3], rows[3:6]), (columns[:, 0], columns[:, 1])):
+        assert_like(program(x, y), torch.zeros(3))
+        assert_like(x.clone(), torch.ones(3))
+    with pytest.raises(InputError, match="'x' and 'y' share memory"):
+        export(module, (rows[:3],) * 2)
+    readers = export(module_of(lambda self, x, y: x + y), (torch.zeros(3), torch.zeros(3)))
+    assert_like(readers(rows[4:], rows[4:]), 2 * rows[4:])
+
+
 def test_variable_arguments() -> None:
     module = module_of(lambda self, x, *rest, **named: x + rest[0] + named["y"] * rest[1])
     program = export(module, (*X, X[0], X[0] + 1), {"y": X[0] + 2})

@@ -205,6 +205,29 @@ def test_a_truth_value_that_is_no_boolean_and_one_that_is_written_to() -> None:
         assert_same(model, WritesCondition(), (scale * X,))
 
 
+def test_a_write_on_one_side() -> None:
+    class WritesLocally(torch.nn.Module):
+        def forward(self, x):
+            y = torch.zeros_like(x)
+            if x.sum() > 0:
+                y += x
+            return y if y.sum() > 3 else y + x
+
+    model = export_traced(WritesLocally(), X, dynamic_shapes={"x": {0: Dim("n")}})
+    for scale in (1, 0.01, -1):
+        assert_same(model, WritesLocally(), (scale * torch.rand(7, 6),))
+
+
+def test_a_number_that_decides_is_advised_to_be_a_tensor() -> None:
+    class Number(torch.nn.Module):
+        def forward(self, x, k):
+            return x + k if k.item() > 3 else x
+
+    with pytest.raises(ExportError, match=r"write if k > 3, not if k.item") as error:
+        to_onnx(Number(), (X, torch.tensor(2)), export_options=TRACING)
+    assert "tracing=True" not in str(error.value)
+
+
 def test_a_truth_value_that_is_taken_out_of_its_tensor() -> None:
     class ItemCondition(torch.nn.Module):
         def forward(self, x):
@@ -376,18 +399,10 @@ def random_branch(x):
     return x * 2 if x.sum() > random.random() else x
 
 
-def write_in_one_path(x):
-    y = x * 2
-    if x.sum() > 0:
-        y.add_(1)
-    return y if y.sum() > 3 else x
-
-
-@pytest.mark.parametrize("function", [random_branch, write_in_one_path])
-def test_a_decision_that_is_another_in_each_path(function) -> None:
+def test_a_decision_that_is_another_in_each_path() -> None:
     class Other(torch.nn.Module):
         def forward(self, x):
-            return function(x)
+            return random_branch(x)
 
     check_refusal(
         Other(), X, error="(?s)the decision at .* is not the same computation in every path: it"

@@ -12,6 +12,8 @@ file is out of date.
   operator that differs stays whole (the trait `never_decompose`) or is listed.
 - extremes: every operator of specs/aten with integers at their limits: the smallest by -1, shifts
   by the width, casts of NaN, indices of 2**31.
+- torch_mlir: the end-to-end programs of torch-mlir, from a checkout of it, compiled and exported.
+- torch_mlir_peer: the same programs with torch.onnx.
 """
 
 from __future__ import annotations
@@ -79,7 +81,27 @@ def extremes() -> Suite:
     return Suite("extremes", cases, check_case, counts, parts=40, limit_s=240.0)
 
 
-SUITES = {suite.__name__: suite for suite in (node_tests, module_tests, decompositions, extremes)}
+def torch_mlir() -> Suite:
+    from .torch_mlir_check import cases, check_case
+
+    return Suite("torch_mlir", cases, check_case, _count_modes, parts=30, limit_s=240.0)
+
+
+def torch_mlir_peer() -> Suite:
+    from .torch_mlir_check import check_case, peer_cases
+
+    return Suite("torch_mlir_peer", peer_cases, check_case, _count_modes, parts=30, limit_s=240.0)
+
+
+def _count_modes(records: Sequence[Record]) -> Counts:
+    exact = Counter(r.case.rpartition("/")[2] for r in records if r.outcome == "exact")
+    return {f"{mode} exact": count for mode, count in sorted(exact.items())}
+
+
+SUITES = {
+    suite.__name__: suite
+    for suite in (node_tests, module_tests, decompositions, extremes, torch_mlir, torch_mlir_peer)
+}
 
 if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1] not in SUITES:

@@ -50,7 +50,7 @@ def _check_compile(case: str) -> Record:
         case_program = program(case)
         expected = _train(case_program, case_program.module)
     except Exception as error:
-        return Record(case, "uncaptured", "eager", _error_line(error))
+        return Record(case, "uncaptured", "eager", error_line(error))
     return _judge(case, run_with, expected)
 
 
@@ -58,19 +58,19 @@ def _judge(case: str, run_with: Callable[[str], list[Any]], expected: list[Any])
     try:
         results = run_with("ortable")
     except Exception as error:
-        outcome, detail = _classify_error(error)
+        outcome, detail = classify_error(error)
         if outcome == "error":
             try:
                 run_with("aot_eager")
             except Exception as torch_error:
-                return Record(case, "uncaptured", "torch.compile", _error_line(torch_error))
+                return Record(case, "uncaptured", "torch.compile", error_line(torch_error))
         return Record(case, outcome, "torch.compile", detail)
-    difference = _find_difference(expected, results)
+    difference = find_difference(expected, results)
     if not difference:
         return Record(case, "exact")
     # a difference from torch's decompositions is the same with every backend
     try:
-        if not _find_difference(run_with("aot_eager_decomp_partition"), results):
+        if not find_difference(run_with("aot_eager_decomp_partition"), results):
             return Record(case, "exact", facts={"decomposed": True})
     except Exception:  # torch's backend fails: the difference is ours
         return Record(case, "different", "torch.compile", difference)
@@ -126,7 +126,7 @@ def _check_export(case: str) -> Record:
         result = copy.deepcopy(case_program.module)(*copy.deepcopy(args), **copy.deepcopy(kwargs))
         expected = [leaf for leaf in pytree.tree_leaves(result) if leaf is not None]
     except Exception as error:
-        return Record(case, "uncaptured", "eager", _error_line(error))
+        return Record(case, "uncaptured", "eager", error_line(error))
     try:
         seed()
         captured = torch.export.export(
@@ -136,14 +136,14 @@ def _check_export(case: str) -> Record:
             strict=False,
         )
     except Exception as error:
-        return Record(case, "uncaptured", "torch.export", _error_line(error))
+        return Record(case, "uncaptured", "torch.export", error_line(error))
     try:
         exported = ortable.export(captured)
         ours = [leaf for leaf in pytree.tree_leaves(exported(*args, **kwargs)) if leaf is not None]
     except Exception as error:
-        outcome, detail = _classify_error(error)
+        outcome, detail = classify_error(error)
         return Record(case, outcome, "export", detail)
-    difference = _find_difference(expected, ours)
+    difference = find_difference(expected, ours)
     return Record(case, "different", "export", difference) if difference else Record(case, "exact")
 
 
@@ -162,7 +162,7 @@ def _check_step(case: str) -> Record:
     try:
         expected = _run_steps(case, lambda step: step)
     except Exception as error:
-        return Record(case, "uncaptured", "eager", _error_line(error))
+        return Record(case, "uncaptured", "eager", error_line(error))
     return _judge(case, run_with, expected)
 
 
@@ -207,23 +207,26 @@ def _run_steps(case: str, compile_step: Callable[[Any], Any]) -> list[Any]:
 # -- outcomes
 
 
-def _classify_error(error: BaseException) -> tuple[str, str]:
+def classify_error(error: BaseException) -> tuple[str, str]:
     """Return the outcome and the detail for an error."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, FunctionNotFoundError):
             return "missing", ", ".join(cause.operators)
         if isinstance(cause, UnsupportedCase | KernelError):
-            return "refused", _error_line(cause)
+            return "refused", error_line(cause)
         if isinstance(cause, OrtableError):
-            return "error", _error_line(cause)
+            return "error", error_line(cause)
         if isinstance(cause, NotSeen):
             return "uncaptured", str(cause)
         cause = getattr(cause, "inner_exception", None) or cause.__cause__
-    return "error", _error_line(error)
+    return "error", error_line(error)
 
 
-def _find_difference(expected: Sequence[Any], results: Sequence[Any]) -> str:
+def find_difference(
+    expected: Sequence[Any], results: Sequence[Any], rtol: float = RTOL, atol: float = ATOL
+) -> str:
+    """Return how the first result differs from eager's, or nothing."""
     if len(expected) != len(results):
         return f"{len(results)} results instead of {len(expected)}"
     for index, (eager, result) in enumerate(zip(expected, results, strict=True)):
@@ -236,13 +239,14 @@ def _find_difference(expected: Sequence[Any], results: Sequence[Any]) -> str:
             continue
         try:
             torch.testing.assert_close(
-                result.detach(), eager.detach(), rtol=RTOL, atol=ATOL, equal_nan=True
+                result.detach(), eager.detach(), rtol=rtol, atol=atol, equal_nan=True
             )
         except AssertionError as error:
             return f"result {index}: {' '.join(str(error).split())[:200]}"
     return ""
 
 
-def _error_line(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
+    """Return the type and the first line of an error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0][:300] if lines else ''}"

@@ -65,7 +65,13 @@ def dlpack_source(tensor: str, is_bool: bool) -> str:
 
 
 def ort_value(tensor: torch.Tensor) -> Any:
-    """Return an OrtValue over the memory of a dense tensor of real numbers or bools."""
+    """Return an OrtValue over the memory of a dense tensor of real numbers or bools.
+
+    torch gives an empty tensor the address 0, at which a kernel of 1.31 (InstanceNormalization)
+    ends the process; an array of NumPy has another address.
+    """
+    if not tensor.numel() and tensor.dtype != torch.bfloat16:
+        return OrtValue.ortvalue_from_numpy(tensor.numpy(force=True).copy(), _CPU_DEVICE)
     if bools_need_a_flag and tensor.dtype == torch.bool:
         return from_dlpack(_to_dlpack(tensor.view(torch.uint8)), True)
     return from_dlpack(_to_dlpack(tensor))

@@ -41,6 +41,7 @@ from ortable.ir.initializers import is_fake
 from ortable_generated.aten import traits
 from ortable_generated.onnx.traits import CRASHES_ON_EMPTY, RECURRENT
 
+from .argument_overlaps import check_overlaps
 from .shape_constraints import SizeConstraints
 
 _STRUCTURE_MISMATCH = "the call has other arguments than the example of the export"
@@ -128,6 +129,9 @@ class CallingConvention:
         for slot, leaf in zip(self.slots, leaves, strict=True):
             _check_leaf(slot, leaf, self.sizes)
         self.sizes.check_sizes(self.slots, leaves)
+        if self.mutated:
+            names = [slot.display_name for slot in self.slots]
+            check_overlaps(leaves, names, frozenset(self.mutated.values()))
         return leaves
 
     @cached_property

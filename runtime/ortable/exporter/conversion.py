@@ -21,7 +21,7 @@ from torch.fx import GraphModule, Node
 from ortable import dtypes
 from ortable.builder import GraphBuilder
 from ortable.compat.scoped_patch import pause_gc
-from ortable.compat.torch import unset_fake_temporarily
+from ortable.compat.torch import pytree, unset_fake_temporarily
 from ortable.compat.versions import check_versions
 from ortable.errors import (
     BuilderError,
@@ -61,7 +61,7 @@ from ortable.exporter.reporting.validate import (
     module_and_call,
     validate_model,
 )
-from ortable.exporter.signature.dataclass_nodes import unregister_on_exit
+from ortable.exporter.signature.dataclass_nodes import unregister_on_exit, wrap_dataclasses
 from ortable.exporter.signature.dynamic_shapes import parse_dim_expression
 from ortable.exporter.signature.outputs import (
     choose_input_names,
@@ -80,6 +80,8 @@ from ortable.ir.schemas import find_schema, versions_of
 from ortable.passes import pipeline
 from ortable.passes.older_opsets import write_in_older_opset
 from ortable.passes.weight_quantization import WeightOptions
+
+from .argument_overlaps import check_overlaps
 
 
 @dataclass
@@ -146,10 +148,23 @@ def _write_report_on_exit(conversion: Conversion) -> Iterator[None]:
 def _capture_program(conversion: Conversion) -> None:
     record = conversion.request.record
     program = conversion.program = make_program(conversion.request)
+    _check_example_overlaps(conversion.request, program)
     record.steps, record.guards = program.notes, program.guards
     record.assertions = lost_assertions(program.graph_module)
     report_guards(program.guards, conversion.request.options.guards)
     record.log_phase("export", *filter(None, [record.strategy]), *program.notes)
+
+
+def _check_example_overlaps(request: Request, program: Program) -> None:
+    """Raise InputError if the example's arguments share memory that forward writes to."""
+    names = [str(node.target) for node in program.user_inputs]
+    written = {output.target for output in program.outputs if output.kind == "input"}
+    if not written:
+        return
+    leaves = pytree.tree_leaves(wrap_dataclasses((request.args, request.kwargs)))
+    if len(leaves) == len(names):  # an exported program has its own example
+        indices = {index for index, name in enumerate(names) if name in written}
+        check_overlaps(leaves, [f"'{name}'" for name in names], indices)
 
 
 def _name_values(conversion: Conversion) -> None:

@@ -136,7 +136,7 @@ class _QdqRewriter:
         return sum(
             self._make_codes_unsigned(node)
             for node in [node for node in graph.nodes if node.op_type == "DequantizeLinear"]
-            if graph.get_opset("") >= 21
+            if graph.opsets[""] >= 21
             and len(node.inputs) == 3
             and graph.values[node.inputs[0]].dtype == dtypes.int8
             and not graph.is_constant(node.inputs[0])

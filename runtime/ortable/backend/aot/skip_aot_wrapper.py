@@ -107,10 +107,9 @@ def _is_expected_alias(role: OutputRole, info: Any, input_info: Sequence[Any]) -
         return output_type == "is_input"
     if output_type != "alias_of_input" or role.kind is not OutputRoleKind.VIEW or role.fetch >= 0:
         return False
-    # a detached tensor shares memory but is no view, whereas AOTAutograd expects an alias; the steps
-    # of a view of a detached argument do not tell that it was detached
     if input_info[info.base_idx].requires_grad and not info.requires_grad:
-        return False
+        return False  # a view of a detached argument, whose steps may not tell
+    # a detached tensor shares memory but is no view, whereas AOTAutograd expects an alias
     return all(step.op not in (DETACH, torch.ops.aten.alias.default) for step in role.steps)
 
 

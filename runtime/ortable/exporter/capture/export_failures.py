@@ -63,6 +63,10 @@ CHECK = (
 EAGER_ADVICE = "does the model run on these inputs, without torch.export?"
 STRICT_ADVICE = "ExportOptions(strict=True): dynamo analyzes the Python code instead of running it"
 NON_STRICT = "ExportOptions(strict=False): the Python code runs with fake tensors"
+# Advice in place of advice that the user followed.
+_NEXT_ADVICE = {
+    TRACING: "tracing follows branches on a tensor: write if k > 3, not if k.item() > 3"
+}
 FALLBACK = "ExportOptions(fallback=True) tries the documented strategies in turn"
 BYPASS_ADVICE = (
     "with ortable.bypass_export_some_errors(): works around known failures (caches of "
@@ -292,7 +296,8 @@ def describe_failure(
     location = f", at {Path(lines[0].file).name}:{lines[0].line}" if lines else ""
     parts = [f"{kind.name}{location}", *(f"  at {line}" for line in lines)]
     parts.append(f"  torch says: {type(error).__name__}: {torch_message(error)}")
-    remaining = [text for text in kind.advice if text not in tried]
+    remaining = [_NEXT_ADVICE.get(text, "") if text in tried else text for text in kind.advice]
+    remaining = list(filter(None, remaining))
     parts += ["  What may help:"] * bool(remaining)
     parts += [f"  - {text}" for text in remaining]
     return "\n".join(parts)

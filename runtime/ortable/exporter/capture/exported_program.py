@@ -168,9 +168,16 @@ def _program_output(spec: Any) -> ProgramOutput:
     ):
         return ProgramOutput("user", is_none=is_none)
     if spec.kind.name == "PARAMETER_MUTATION":  # a kind that old versions of torch lack
+        remedy = "make it a buffer (register_buffer), whose new value is returned"
+        if spec.arg.name.startswith("embedding_renorm"):
+            remedy = (
+                "it is of an nn.Embedding e with max_norm: before the export, in torch.no_grad(), "
+                "e.weight.copy_(torch.renorm(e.weight, e.norm_type, 0, e.max_norm)); "
+                "e.max_norm = None"
+            )
         raise ExportError(
             f"the model writes to its parameter '{spec.target}', which a call of an ONNX model "
-            "cannot: make it a buffer (register_buffer), whose new value is returned"
+            f"cannot: {remedy}"
         )
     raise ExportError(
         f"output '{spec.arg.name}' of the program is a {spec.kind.name}, which to_onnx cannot "

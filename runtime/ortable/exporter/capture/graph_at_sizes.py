@@ -21,6 +21,7 @@ from ortable.exporter.frontend.module_state import FAKE_TENSOR_LOGGER, silence_l
 from ortable.exporter.reporting.example_sizes import resize_leaf, size_expressions
 from ortable.interpreter import results
 from ortable.interpreter.modules import find_attribute
+from ortable_generated.aten import traits
 
 from .export_failures import error_headline
 from .recorded_calls import FakeCopies, SizeEvaluator
@@ -28,6 +29,11 @@ from .recorded_calls import FakeCopies, SizeEvaluator
 _MAX_CACHED = 1 << 14  # results in `_CACHE`
 _MAX_RERUN_ELEMENTS = 1 << 24  # limit of elements in `is_caused_by_shapes`
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, FakeTensor)
+# Scatter operators whose fake kernels do not compare the source with the view that it replaces.
+_SCATTERED_VIEWS: dict[Any, Any] = {
+    torch.ops.aten.slice_scatter.default: torch.ops.aten.slice.Tensor,
+    torch.ops.aten.select_scatter.default: torch.ops.aten.select.int,
+}
 _SCALAR_MODULES = ("_operator", "math", "torch")  # modules of scalar functions in graphs
 
 
@@ -227,10 +233,24 @@ def _call_node(
 
     if node.op != "call_function" or not callable(node.target):
         raise NotImplementedError(node.op)
-    args, kwargs = map_arg(
+    call: Any = map_arg(
         (node.args, node.kwargs), lambda operand: make_argument(node_values[operand])
     )
+    args, kwargs = call
+    if isinstance(node.target, OpOverload) and node.target.name() in traits.METADATA_ONLY:
+        return args[0]  # detach_ refuses views, such as the tensor that a layout makes
+    if node.target in _SCATTERED_VIEWS:
+        _check_scattered_source(_SCATTERED_VIEWS[node.target], *args, **kwargs)
     return node.target(*args, **kwargs)
+
+
+def _check_scattered_source(
+    view: Any, destination: torch.Tensor, src: torch.Tensor, *position: Any, **kwargs: Any
+) -> None:
+    """Raise ValueError unless ``src`` has the shape of the view of ``destination``."""
+    shape = view(destination, *position, **kwargs).shape
+    if src.shape != shape:
+        raise ValueError(f"the source has shape {list(src.shape)}, its place {list(shape)}")
 
 
 def _store_result(key: tuple[Any, ...], result: Any) -> None:

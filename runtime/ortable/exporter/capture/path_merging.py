@@ -115,7 +115,7 @@ def merge_paths(tree: TracedPath | DecisionNode, module: torch.nn.Module) -> Gra
     that depend on a decision and are no tensors, and a decision that differs between paths.
     """
     numbering = _ValueNumbering()
-    graphs = [_functional_graph(path) for path in tree.iter_paths()]
+    graphs = _functional_graphs(tuple(tree.iter_paths()))
     weights = frozenset(module.state_dict(keep_vars=True))
     paths = [
         _number_path(graph, numbering, weights, leaf.decisions)
@@ -147,23 +147,28 @@ def merge_paths(tree: TracedPath | DecisionNode, module: torch.nn.Module) -> Gra
     return merged_module
 
 
-def _functional_graph(path: TracedPath) -> GraphModule:
-    """Return the graph without writes; raise ExportError for writes to inputs or buffers."""
-    program = path.program
-    if any(_is_write(node) for node in program.graph.nodes):
-        program = program.run_decompositions({})
-        signature = program.graph_signature
-        written = [
-            *signature.buffers_to_mutate.values(),
-            *signature.user_inputs_to_mutate.values(),
-        ]
-        if written:
-            raise ExportError(
-                f"tracing: the module decides on data and writes to {', '.join(written)} in "
-                "place. Return the new value instead, or write the branch with torch.where."
-            )
-    module: Any = program.module(check_guards=False)
-    return module
+def _functional_graphs(paths: Sequence[TracedPath]) -> list[GraphModule]:
+    """Return the graphs without writes; raise ExportError for writes to inputs or buffers.
+
+    If one path writes, all are rewritten: torch's rewrite also changes operators that do not write,
+    and what two paths share must stay the same computation.
+    """
+    programs = [path.program for path in paths]
+    if any(_is_write(node) for program in programs for node in program.graph.nodes):
+        programs = [_functional_program(program) for program in programs]
+    return [program.module(check_guards=False) for program in programs]  # type: ignore[misc]
+
+
+def _functional_program(program: ExportedProgram) -> ExportedProgram:
+    rewritten = program.run_decompositions({})
+    signature = rewritten.graph_signature
+    written = [*signature.buffers_to_mutate.values(), *signature.user_inputs_to_mutate.values()]
+    if written:
+        raise ExportError(
+            f"tracing: the module decides on data and writes to {', '.join(written)} in "
+            "place. Return the new value instead, or write the branch with torch.where."
+        )
+    return rewritten
 
 
 def _is_write(node: Node) -> bool:
@@ -189,8 +194,8 @@ def is_same_tree(
         return False
     numbering, weights = _ValueNumbering(), frozenset(module.state_dict(keep_vars=True))
     left_path, right_path = (
-        _number_path(_functional_graph(path), numbering, weights, path.decisions)
-        for path in (left, right)
+        _number_path(graph, numbering, weights, path.decisions)
+        for graph, path in zip(_functional_graphs((left, right)), (left, right), strict=True)
     )
     return (left_path.order, left_path.results, left_path.conditions, str(left_path.out_spec)) == (
         right_path.order,
@@ -328,8 +333,7 @@ class _Builder:
         if len(conditions) != 1:
             raise ExportError(
                 f"tracing: the decision at {tree.line} is not the same computation in every path: "
-                "it depends on a Python number (random, a counter), or on a tensor that one path "
-                "writes to in place. Draw it with torch, and write y = y + 1 for y.add_(1)"
+                "it depends on a Python number (random, a counter). Draw it with torch"
             )
         self.check_tensors(tree, indices)
         needed = self.needed_numbers(tree, indices, scope)

@@ -3,10 +3,11 @@
 torch.export assumes that a dynamic size is neither, and does not record this as a guard.
 
 The module runs with fake tensors at the small size. It must call the same functions on the same
-tensors, with results of the same shapes, as in the capture (recorded_calls.py). If it does not, or
+tensors, with results of the same shapes, as in the capture (recorded_calls.py), and the nodes of
+the program must have their recorded shapes (graph_at_sizes.py). If the calls differ, or the module
 raises, the program and the module run with data, and their results are compared. If the caller gave
-an ExportedProgram, there is no module: only the shapes of the program's results are compared with
-the recorded ones. sources.py calls this module; `Program.smallest` stores the result.
+an ExportedProgram, there is no module: only the shapes of the program's nodes are compared.
+sources.py calls this module; `Program.smallest` stores the result.
 """
 
 from __future__ import annotations
@@ -273,12 +274,30 @@ class _SizeTrials:
             return self._value_failure(self.capture.exported, values, None)
         divergence = find_divergence(self.capture.record, trial_record, _at_sizes(values))
         if divergence is None:
-            return ""
+            return self._shape_divergence(values)
         return self._value_failure(
             self.capture.exported,
             values,
             _with_location("the module does something else", divergence.line),
         )
+
+    def _shape_divergence(self, values: Mapping[Any, int]) -> str:
+        """Return why a shape of the graph is not the recorded one; empty if none is known to be.
+
+        The record of calls hides the shapes inside of a call: ``y[:2] = 1`` returns nothing, and
+        ``y[:2]`` has one row at a size of 1.
+        """
+        try:
+            self.graph.check_shapes(self.leaves, self.sizes, values, _at_sizes(values))
+        except FailingNodeError as error:
+            # the sizes of the graph say what -1 is in a view of no elements, where torch cannot
+            is_failure = "is ambiguous" not in error.message and error.is_caused_by_shapes()
+            return _at_node(error) if is_failure else ""
+        except DivergentNodeError as error:
+            return _at_node(error)
+        except Exception:  # an operator does not support fake tensors
+            return ""
+        return ""
 
     def _shape_failure(self, values: Mapping[Any, int]) -> str | None:
         """Compute the shapes of the graph; return the reason if a shape is not the recorded one."""

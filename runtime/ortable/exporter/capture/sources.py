@@ -65,7 +65,7 @@ from .program_check import check_program
 from .pt2 import save_program
 from .size_branches import merge_branch_variants
 from .small_sizes import CapturedModule, check_example, holds_for_example, prove_small_sizes
-from .strategies import CaptureAttempts, Strategy, select_strategies
+from .strategies import CaptureAttempts, LostConstantError, Strategy, select_strategies
 
 
 def make_program(request: Request) -> Program:
@@ -330,8 +330,10 @@ def _make_failure(attempts: CaptureAttempts) -> ExportError:
     followed = attempts.followed_advice
     if len(failures) > 1 and not fallback:
         followed += (export_failures.STRICT_ADVICE,)
+    if any(name == "tracing" for name, _ in failures):
+        followed += (export_failures.TRACING,)
     # torch.export records no gradients: what stops the strategy that does is the cause
-    has_gradients = "autograd" in export_failures.classify_failure(failures[0][1]).useful_approaches
+    has_gradients = "autograd" in fallbacks_after(failures[0][1], fallback)
     index = 1 if has_gradients and len(failures) > 1 else 0
     failure = _explain_failure(type(mod).__name__, failures[index][1], attempts, followed)
     text, details = failure.message, failure.details
@@ -407,6 +409,10 @@ def fallbacks_after(error: Exception, fallback: bool) -> frozenset[str]:
         return frozenset({"decompose"})
     if isinstance(error, FunctionalizationError):
         return frozenset({"capture"})
+    if isinstance(error, LostConstantError):  # of a gradient, mostly
+        return frozenset(
+            {"capture", "autograd", "loops", "tracing"} if fallback else {"capture", "autograd"}
+        )
     if isinstance(error, (OptionError, FailsInEager)):
         return frozenset()
     if isinstance(error, OrtableError):  # the conversion failed, or a comparison with the module

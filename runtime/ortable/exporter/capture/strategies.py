@@ -121,8 +121,7 @@ def _run_export(
             request.kwargs,
             dynamic_shapes=attempts.dynamic_shapes,
         )
-    if strict:
-        _check_constants(exported, request.model)
+    _check_constants(exported, request.model)
     return exported, []
 
 
@@ -144,13 +143,35 @@ def _run_below_autograd(attempts: CaptureAttempts) -> Captured:
         return _run_export(False, attempts, export_below_autograd)
 
 
+class LostConstantError(ExportError):
+    """torch.export stored a tensor of forward as a constant without data."""
+
+
 def _check_constants(exported: ExportedProgram, model: torch.nn.Module) -> None:
-    """Raise ExportError for constants without data; torch checks this in the other mode only."""
+    """Raise LostConstantError if the graph reads a constant without data.
+
+    In strict mode torch does not check for fake constants. In the other mode it stores the tensors
+    of a gradient transform, such as ``torch.func.grad``, as constants.
+    """
     if any(map(is_fake, (*model.parameters(), *model.buffers()))):
         return
-    for name, value in exported.constants.items():
-        if isinstance(value, torch.Tensor) and is_fake(value):
-            raise ExportError(f"torch.export lost the value of a tensor of forward, {name}")
+    names = exported.graph_signature.inputs_to_lifted_tensor_constants
+    for node in exported.graph.find_nodes(op="placeholder"):
+        name = names.get(node.name)
+        if name is not None and node.users and not _has_data(exported.constants[name]):
+            raise LostConstantError(f"torch.export lost the value of a tensor of forward, {name}")
+
+
+def _has_data(value: torch.Tensor) -> bool:
+    if is_fake(value):
+        return False
+    if value.layout is not torch.strided:
+        return True
+    try:
+        value.untyped_storage()
+    except NotImplementedError:  # the wrapper of a gradient transform
+        return False
+    return True
 
 
 def _reuse_first_program(attempts: CaptureAttempts) -> Captured:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import enum
 import functools
 import inspect
@@ -277,7 +278,10 @@ class _SpecMatcher:
         if isinstance(spec, Mapping):
             if is_registered and _are_dims(spec):
                 return [_spec_for_tensors(child, spec) for _, child in children]
-            if all(key in keys for key in spec):
+            # of a dataclass, fields that are None, a string... are no children
+            is_dataclass = dataclasses.is_dataclass(value)
+            fields = {field.name for field in dataclasses.fields(value)} if is_dataclass else ()
+            if all(key in keys or (item is None and key in fields) for key, item in spec.items()):
                 return [spec.get(key) for key in keys]
         elif isinstance(spec, (list, tuple)) and not pytrees.is_mapping(value):
             count = sum(1 for _, child in children for _ in pytrees.leaf_paths("", child))
@@ -286,7 +290,8 @@ class _SpecMatcher:
                 and len(spec) == count
                 and all(item is None or _are_dims(item) for item in spec)
             ):
-                return _group_specs(children, iter(spec))
+                # [None] may be of a container with one tensor, or of a tensor of rank 1
+                return _group_specs(children, (item if _has_dims(item) else None for item in spec))
             if len(spec) == len(children):
                 return list(spec)
         raise ExportError(
@@ -432,6 +437,10 @@ def _are_dims(spec: Any) -> bool:
     if isinstance(spec, Mapping):
         return all(type(k) is int and not isinstance(v, nested) for k, v in spec.items())
     return isinstance(spec, (list, tuple)) and not any(isinstance(v, nested) for v in spec)
+
+
+def _has_dims(spec: Any) -> bool:
+    return not isinstance(spec, list) or any(dim is not None for dim in spec)
 
 
 def _dim_bounds(spec: Any) -> tuple[int | None, int | None]:
