@@ -27,10 +27,6 @@ class _MemoryRange:
     index: int
     tensor: torch.Tensor
 
-    @property
-    def address(self) -> tuple[str, int]:
-        return self.device, self.start
-
 
 def check_overlaps(leaves: Sequence[Any], names: Sequence[str], written: Collection[int]) -> None:
     """Raise InputError if an argument that forward writes to overlaps another argument.
@@ -42,7 +38,7 @@ def check_overlaps(leaves: Sequence[Any], names: Sequence[str], written: Collect
     """
     ranges = sorted(
         (_find_range(index, leaf) for index, leaf in enumerate(leaves) if _has_memory(leaf)),
-        key=lambda memory: memory.address,
+        key=lambda memory: (memory.device, memory.start),
     )
     if all(_is_before(lower, upper) for lower, upper in pairwise(ranges)):
         return

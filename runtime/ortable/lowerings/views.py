@@ -77,8 +77,8 @@ def _memory_owner(graph: Graph, x: str) -> tuple[str, Any]:
     if it is no view, or a view of a tensor that has gaps, for example of an input.
     """
     node = _first_argument(graph)
-    owner, storage = node, _storage(node)
-    while storage is not None and owner.args and _storage(owner.args[0]) == storage:
+    owner, storage = node, _identify_storage(node)
+    while storage is not None and owner.args and _identify_storage(owner.args[0]) == storage:
         owner = owner.args[0]
     value = graph.ctx.values.get(owner)
     if owner is node or not isinstance(value, str):
@@ -90,7 +90,7 @@ def _memory_owner(graph: Graph, x: str) -> tuple[str, Any]:
     return value, owner
 
 
-def _storage(node: Any) -> int | None:
+def _identify_storage(node: Any) -> int | None:
     """Return the identity of the memory of an FX node's result, or of the first of its results."""
     value = getattr(node, "meta", {}).get("val")
     value = next(iter(value), None) if isinstance(value, (list, tuple)) else value

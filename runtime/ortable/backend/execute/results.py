@@ -39,14 +39,14 @@ class SymbolValues:
             InputError: if the value of a dimension depends on the length of a ragged dimension.
         """
         if isinstance(value, dims.SymDim):
-            return self._evaluate(value)
+            return self._evaluate_dim(value)
         if isinstance(value, list | tuple):
             return type(value)(self(item) for item in value)
         if isinstance(value, dict):
             return {key: self(item) for key, item in value.items()}
         return value
 
-    def _evaluate(self, dim: dims.SymDim) -> Any:
+    def _evaluate_dim(self, dim: dims.SymDim) -> Any:
         values = self.values
         if values is None:
             values = self.values = self._read_sizes()

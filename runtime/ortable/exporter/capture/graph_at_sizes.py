@@ -7,6 +7,7 @@ layers and later programs use the cached layout.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -29,11 +30,6 @@ from .recorded_calls import FakeCopies, SizeEvaluator
 _MAX_CACHED = 1 << 14  # results in `_CACHE`
 _MAX_RERUN_ELEMENTS = 1 << 24  # limit of elements in `is_caused_by_shapes`
 _PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, FakeTensor)
-# Scatter operators whose fake kernels do not compare the source with the view that it replaces.
-_SCATTERED_VIEWS: dict[Any, Any] = {
-    torch.ops.aten.slice_scatter.default: torch.ops.aten.slice.Tensor,
-    torch.ops.aten.select_scatter.default: torch.ops.aten.select.int,
-}
 _SCALAR_MODULES = ("_operator", "math", "torch")  # modules of scalar functions in graphs
 
 
@@ -237,17 +233,34 @@ def _call_node(
         (node.args, node.kwargs), lambda operand: make_argument(node_values[operand])
     )
     args, kwargs = call
-    if isinstance(node.target, OpOverload) and node.target.name() in traits.METADATA_ONLY:
-        return args[0]  # detach_ refuses views, such as the tensor that a layout makes
-    if node.target in _SCATTERED_VIEWS:
-        _check_scattered_source(_SCATTERED_VIEWS[node.target], *args, **kwargs)
+    if isinstance(node.target, OpOverload):
+        if node.target.name() in traits.METADATA_ONLY:
+            return args[0]  # detach_ refuses views, such as the tensor that a layout makes
+        view = _find_scattered_view(node.target)
+        if view is not None:
+            _check_scattered_source(view, *args, **kwargs)
     return node.target(*args, **kwargs)
+
+
+@functools.cache
+def _find_scattered_view(operator: OpOverload) -> OpOverload | None:
+    """Return the view that an operator replaces: ``aten::slice`` for ``aten::slice_scatter``."""
+    name = operator.name().removeprefix("aten::").partition(".")[0]
+    views = getattr(torch.ops.aten, name.removesuffix("_scatter"), None)
+    if not name.endswith("_scatter") or views is None:
+        return None
+    names = [argument.name for argument in operator._schema.arguments if argument.name != "src"]
+    overloads = [getattr(views, overload) for overload in views.overloads()]
+    for overload in overloads:
+        if [argument.name for argument in overload._schema.arguments] == names:
+            return overload  # type: ignore[no-any-return]
+    return None
 
 
 def _check_scattered_source(
     view: Any, destination: torch.Tensor, src: torch.Tensor, *position: Any, **kwargs: Any
 ) -> None:
-    """Raise ValueError unless ``src`` has the shape of the view of ``destination``."""
+    """Raise ValueError unless ``src`` has the shape of the view: fake kernels do not check it."""
     shape = view(destination, *position, **kwargs).shape
     if src.shape != shape:
         raise ValueError(f"the source has shape {list(src.shape)}, its place {list(shape)}")
