@@ -81,7 +81,7 @@ conformance: $(READY)  ## PyTorch's own operator tests against eager (ARGS=--bou
 data-checks: $(READY)  ## what eager refuses of data, through the backend (ARGS=--bounded: the rows of the specs)
 	$(BIN)/python -m tests.data_checks $(ARGS)
 
-suite: $(READY)  ## what others test: NAME=node_tests (of ONNX), module_tests (of torch), decompositions, extremes (integers at the ends of their range), inductor, torch_mlir
+suite: $(READY)  ## what others test: NAME=node_tests (of ONNX), module_tests (of torch), decompositions, extremes (integers at the ends of their range), torch_mlir
 	$(BIN)/python -m tests.suites $(NAME) --jobs $(JOBS) $(ARGS)
 
 hf: $(READY)  ## every model class of transformers, made small, exported, against eager (ARGS=--bounded)

@@ -82,7 +82,7 @@ def test_a_cache_that_the_model_makes(registered_cache: None, shapes: Any) -> No
 
 
 def test_a_cache_among_the_arguments(registered_cache: None) -> None:
-    args, kwargs = (X, Cache(X + 1, X), 3, X + 2, X), {"named": {"bias": X - 1}}
+    args, kwargs = (X, Cache(X + 1, X + 3), 3, X + 2, X + 4), {"named": {"bias": X - 1}}
     model = to_onnx(CacheReader(), args, kwargs)
     names = [value.name for value in model.graph.input]
     assert names == ["x", "cache_keys", "cache_values", "rest_0", "rest_1", "named_bias"]

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from ortable import dims, dtypes
+from ortable.compat.torch import storage_identity
 from ortable.dims import Dim
 from ortable.errors import UnsupportedCase
 from ortable.ir import Graph, ResultSpec
@@ -94,7 +95,7 @@ def _identify_storage(node: Any) -> int | None:
     """Return the identity of the memory of an FX node's result, or of the first of its results."""
     value = getattr(node, "meta", {}).get("val")
     value = next(iter(value), None) if isinstance(value, (list, tuple)) else value
-    return value.untyped_storage()._cdata if isinstance(value, torch.Tensor) else None
+    return storage_identity(value) if isinstance(value, torch.Tensor) else None
 
 
 def _flatten_memory(graph: Graph, x: str, node: Any) -> tuple[str, list[int], int]:
