@@ -39,14 +39,17 @@ KINDS = {
 
 
 def cases() -> list[str]:
-    """Return ``model_type/Class/mode`` of all cases, sorted by model."""
+    """Return ``model_type/Class/mode`` of all cases, sorted by model, those that generate last.
+
+    A worker runs many cases, and generation registers the classes of caches in its process.
+    """
     names = {
         f"{name}/{mode}"
         for mode, mappings in MODES.items()
         for mapping in mappings
         for name, model_type in models.class_names(mapping).items()
     }
-    return sorted(names)
+    return sorted(names, key=lambda name: (name.endswith("/generate"), name))
 
 
 def exceptions(path: Path = EXCEPTIONS) -> Expectations:
