@@ -77,3 +77,15 @@ def in_a_branch(x):
         return x.sin()
 
     return torch.cond(x.sum() > -100, true_branch, lambda x: x.cos(), (x,))
+
+
+def exact_number(x):
+    n = x.to(torch.int64).sum().item()
+    torch._check(n == 3)
+    return x + n
+
+
+def exact_size(x):
+    found = x.nonzero()
+    torch._check(found.size(0) == 2)
+    return found * 2

@@ -40,6 +40,8 @@ def run_and_record(fn, backend, x):
         (asserting.size_from_data, [1.0, 3.0], [[-1.0, -4.0], [9.0, 1.0], [1.0, 2.0]]),
         (asserting.size_found, [1.0, 0.0, 1.0], [[1.0, 1.0, 1.0]]),
         (asserting.size_chosen_by_itself, [0.0, 0.0, 1.0], [[1.0, 1.0, -1.0]]),
+        (asserting.exact_number, [1.0, 2.0], [[1.0, 1.0]]),
+        (asserting.exact_size, [1.0, 0.0, 1.0], [[1.0, 1.0, 1.0]]),
         (asserting.rows, [1.0, 1.0, 0.0], [[1.0, 9.0, 0.0], [-9.0, 1.0, 0.0]]),
         (asserting.written, [1.0, 2.0], [[-5.0, 1.0]]),
         (asserting.between_draws, [1.0, 2.0], [[-5.0, 1.0]]),

@@ -78,6 +78,7 @@ HOLDS: dict[str, Callable[[Tensors], bool]] = {
     ),
     "mixed": lambda tensors: len({x.dtype for x in tensors if x.is_floating_point()}) > 1,
     "singular": _has_singular,
+    "half": lambda tensors: any(x.dtype == torch.float16 for x in tensors),
     "ties": lambda tensors: any(len(x.unique()) < x.numel() for x in tensors),
 }
 

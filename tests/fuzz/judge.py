@@ -162,7 +162,9 @@ class _Noise:
         units = 2 if value.dtype in _NARROW else UNITS
         step = max(units * torch.finfo(value.dtype).eps, tolerance)
         noise = torch.rand(value.shape, generator=self.generator, dtype=torch.float64) * 2 - 1
-        return (value * (1 + noise * step)).to(value.dtype) if value.numel() else value
+        noisy = (value * (1 + noise * step)).to(value.dtype) if value.numel() else value
+        # a probability stays one, and a cosine too: operators refuse others
+        return torch.where(value.abs() <= 1, noisy.clamp(-1, 1), noisy)
 
 
 class _Contiguous:

@@ -46,9 +46,11 @@ PLACES = (
 REFUSALS = (FunctionNotFoundError, UnsupportedCase, KernelError)
 # operators whose eager kernels do not check sizes, and read out of bounds
 UNCHECKED = (
-    "aten::_reshape_alias", "aten::_reshape_alias_copy", "aten::_weight_norm_interface",
-    "aten::_weight_norm_interface_backward", "aten::as_strided", "aten::as_strided_copy",
-    "aten::as_strided_scatter",
+    "aten::_reshape_alias", "aten::_reshape_alias_copy",
+    "aten::_scaled_dot_product_flash_attention_for_cpu",
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
+    "aten::_weight_norm_interface", "aten::_weight_norm_interface_backward", "aten::as_strided",
+    "aten::as_strided_copy", "aten::as_strided_scatter",
     *(f"aten::reflection_pad{axes}d_backward" for axes in (1, 2, 3)),
     *(f"aten::replication_pad{axes}d_backward" for axes in (1, 2, 3)),
     "aten::adaptive_max_pool2d_backward", "aten::adaptive_max_pool3d_backward",
@@ -63,11 +65,12 @@ UNCHECKED = (
     "onnx_symbolic::_symbolic_multi_out",
 )  # fmt: skip
 NO_GRADIENT = "eager: there is nothing to differentiate"
-# Refusals whose type is that of failures: a graph that cannot be captured again, a size (such as a
-# stride) that only torch computes, and a dimension that decompositions make constant, which is a
-# property of the program and the same at every opset.
+# Refusals whose type is that of failures: a graph that cannot be captured again, a dtype that came
+# with a later opset, a size (such as a stride) that only torch computes, and a dimension that
+# decompositions make constant, which is a property of the program and the same at every opset.
 REFUSED = (
     "this GraphModule cannot be converted as it is",
+    "which ONNX has from opset",
     "No result of the graph has dimension",
 )
 MADE_CONSTANT = "once operators are decomposed"

@@ -72,6 +72,7 @@ TRAITS = {
     "functionalized_call": Trait(
         "stands for a call of its first argument, an overload that writes", (HOP,)
     ),
+    "item": Trait("reads the only value of its first argument"),
     "compute_bound": Trait("ONNX Runtime saves more by computing it than entering a session costs"),
     "hidden_view": Trait(
         "returns views of its input as that operator does, which its schema does not say",

@@ -9,7 +9,7 @@ from ortable.inference import broadcast
 from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.loss import cross_entropy, nll_loss, nll_loss_backward, nll_loss_single, without_ignored
 from ortable.prelude.complex_arithmetic import c_abs, c_add
-from ortable.prelude.facts import count_of, dim_of, dtype_of, is_int, rank_of
+from ortable.prelude.facts import count_of, dim_of, dtype_of, is_int, minimum, rank_of
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.pointwise import in_interval, larger_of, log1p_of
 from ortable.prelude.promotion import promote_values, promoted_dtype
@@ -174,7 +174,7 @@ def check_aten_binary_cross_entropy(graph: Graph, self: Result, target: Result, 
 
 def check_aten_cross_entropy_loss(graph: Graph, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1, ignore_index: SymInt = -100, label_smoothing: Float = 0.0) -> list[DataCheck]:
     return [
-        *([DataCheck(without_ignored(graph, target, ignore_index), 0, dim_of(graph, self, min(rank_of(graph, self) - 1, 1)), 'IndexError', 'Target {value} is out of bounds.', None)] if is_int(graph, target) else []),
+        *([DataCheck(without_ignored(graph, target, ignore_index, dim_of(graph, self, min(rank_of(graph, self) - 1, 1))), minimum(dim_of(graph, self, min(rank_of(graph, self) - 1, 1)) - 1, 0), dim_of(graph, self, min(rank_of(graph, self) - 1, 1)), 'IndexError', 'Target {value} is out of bounds.', None)] if is_int(graph, target) else []),
     ]
 
 
@@ -188,13 +188,13 @@ def check_aten_nll_loss2d_forward(graph: Graph, self: Result, target: Result, we
 
 def check_aten_nll_loss_forward(graph: Graph, self: Result, target: Result, weight: Result | None, reduction: Int, ignore_index: SymInt) -> list[DataCheck]:
     return [
-        DataCheck(without_ignored(graph, target, ignore_index), 0, dim_of(graph, self, min(rank_of(graph, self) - 1, 1)), 'IndexError', 'Target {value} is out of bounds.', None),
+        DataCheck(without_ignored(graph, target, ignore_index, dim_of(graph, self, min(rank_of(graph, self) - 1, 1))), minimum(dim_of(graph, self, min(rank_of(graph, self) - 1, 1)) - 1, 0), dim_of(graph, self, min(rank_of(graph, self) - 1, 1)), 'IndexError', 'Target {value} is out of bounds.', None),
     ]
 
 
 def check_aten_nll_loss_nd(graph: Graph, self: Result, target: Result, weight: Result | None = None, reduction: Int = 1, ignore_index: SymInt = -100) -> list[DataCheck]:
     return [
-        DataCheck(without_ignored(graph, target, ignore_index), 0, dim_of(graph, self, min(rank_of(graph, self) - 1, 1)), 'IndexError', 'Target {value} is out of bounds.', None),
+        DataCheck(without_ignored(graph, target, ignore_index, dim_of(graph, self, min(rank_of(graph, self) - 1, 1))), minimum(dim_of(graph, self, min(rank_of(graph, self) - 1, 1)) - 1, 0), dim_of(graph, self, min(rank_of(graph, self) - 1, 1)), 'IndexError', 'Target {value} is out of bounds.', None),
     ]
 
 

@@ -108,6 +108,12 @@ IDENTITY_IN_EVAL: set[str] = {
     "aten::feature_dropout",
 }
 
+# reads the only value of its first argument
+ITEM: set[str] = {
+    "aten::_local_scalar_dense",
+    "aten::item",
+}
+
 # the dtype of the argument at this position says nothing about the result's
 MASK: dict[str, int] = {
     "aten::masked_fill_.Scalar": 1,

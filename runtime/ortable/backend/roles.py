@@ -7,11 +7,13 @@ them. Names of input roles and fetches are those of the ONNX model.
 from __future__ import annotations
 
 import enum
+import operator
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from onnx import ModelProto, NodeProto
+from torch import Tensor
 
 from ortable.dims import Dim
 
@@ -133,11 +135,22 @@ class Fetch:
 class Check:
     """An assertion of the graph: the ONNX output that must be true, and the error message.
 
+    With a ``comparison``, the output's value, or its size along ``dim``, is compared to ``bound``.
     As in torch, a failure is a RuntimeError, raised before any result is returned or written.
     """
 
     fetch: int
     message: str
+    comparison: str = ""
+    bound: int = 0
+    dim: int | None = None
+
+    def holds(self, output: Tensor) -> bool:
+        """Return whether the check holds for the output."""
+        value = output.item() if self.dim is None else output.shape[self.dim]
+        return bool(
+            getattr(operator, self.comparison)(value, self.bound) if self.comparison else value
+        )
 
 
 @dataclass(frozen=True)

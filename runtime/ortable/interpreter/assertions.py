@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -20,18 +20,27 @@ from ortable_generated.aten import traits
 
 from .calls import qualified_name
 from .modules import find_attribute
+from .numbers import find_static_value
 
+_COMPARISONS = ("eq", "ge", "gt", "le", "lt", "ne")
 # torch's message for a check without a message
 _DEFAULT_MESSAGE = "Expected Tensor with single nonzero value, but got zero"
 
 
 @dataclass(frozen=True)
 class Assertion:
-    """A run-time check: its node, the node of the condition, and torch's error message."""
+    """A run-time check: its node, the node of the condition, and torch's error message.
+
+    If ``comparison`` is not empty, the check is ``operator.<comparison>(number, bound)``, where the
+    number is the size of the tensor ``condition`` along ``dim``, or without ``dim`` its only value.
+    """
 
     node: Node
     condition: Node
     message: str
+    comparison: str = ""
+    bound: int = 0
+    dim: int | None = None
 
 
 def run_time_checks(graph: Graph) -> list[Assertion]:
@@ -43,7 +52,10 @@ def run_time_checks(graph: Graph) -> list[Assertion]:
     check_targets = {target for target in targets if _target_name(target) in traits.CONDITION}
     nodes = [node for node in graph.nodes if node.target in check_targets] if check_targets else []
     assertions = [check for check in map(_make_assertion, nodes) if check is not None]
-    return [assertion for assertion in assertions if not _can_ignore(assertion)]
+    settled = [_with_data(assertion) for assertion in assertions]
+    return [
+        assertion for assertion in settled if assertion.comparison or not _can_ignore(assertion)
+    ]
 
 
 def has_inner_assertions(graph_module: GraphModule, node: Node) -> bool:
@@ -75,6 +87,31 @@ def _make_assertion(node: Node) -> Assertion | None:
     return Assertion(node, values[0], str(message() if callable(message) else message))
 
 
+def _with_data(assertion: Assertion) -> Assertion:
+    """Compare data itself where torch took the condition for granted.
+
+    After `torch._check(n == 3)` on a number that data decides, torch's metadata has 3 for n, and
+    True for the condition.
+    """
+    condition = assertion.condition
+    if find_static_value(condition.meta.get("val")) is not True or len(condition.args) != 2:
+        return assertion
+    number, bound = condition.args
+    comparison = getattr(condition.target, "__name__", "")
+    if comparison not in _COMPARISONS or not isinstance(number, Node) or type(bound) is not int:
+        return assertion
+    source = number.args[0] if number.args else None
+    if not isinstance(source, Node):
+        return assertion
+    if _has_trait(number, traits.ITEM):
+        return replace(assertion, condition=source, comparison=comparison, bound=bound)
+    dim = number.args[1] if len(number.args) == 2 else None
+    is_size = _has_trait(number, traits.EXTENT) and _has_trait(source, traits.FILTER)
+    if is_size and isinstance(dim, int):
+        return replace(assertion, condition=source, comparison=comparison, bound=bound, dim=dim)
+    return assertion
+
+
 def _can_ignore(assertion: Assertion) -> bool:
     """Whether the condition of a check holds for all inputs, or is a wrong assumption of torch.
 
@@ -84,7 +121,7 @@ def _can_ignore(assertion: Assertion) -> bool:
     tensor has, which is wrong for a mask with more axes.
     """
     condition = assertion.condition
-    if condition.meta.get("val") is True:
+    if find_static_value(condition.meta.get("val")) is True:
         return True
     if condition.target not in (operator.ge, operator.le) or len(condition.args) != 2:
         return False

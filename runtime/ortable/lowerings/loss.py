@@ -31,12 +31,12 @@ __all__ = [
 NONE, MEAN, SUM = 0, 1, 2
 
 
-def without_ignored(graph: Graph, target: Result, ignore_index: SymInt) -> Result:
-    """Replace the targets that equal ``ignore_index`` by class 0."""
+def without_ignored(graph: Graph, target: Result, ignore_index: SymInt, classes: SymInt) -> Result:
+    """Replace the targets that equal ``ignore_index`` by the last class: -1 without classes."""
     op = OpBuilder(graph)
     dtype = graph.get_type(target)
     is_ignored = op.Equal(target, const(graph, ignore_index, dtype))
-    return op.Where(is_ignored, 0, target)
+    return op.Where(is_ignored, const(graph, classes - 1, dtype), target)
 
 
 def nll_loss(

@@ -217,9 +217,10 @@ class CallSource:
         else:
             names = ", ".join(f"f{i}" for i in range(len(fetches)))
             lines.append(f"    {names} = out.to_dlpacks(take)")
-        for check in self.compiled.checks:
-            lines.append(f"    if not f{check.fetch}.item():")
-            lines.append(f"        raise RuntimeError({check.message!r})")
+        for number, check in enumerate(self.compiled.checks):
+            self.values[f"check{number}"] = check
+            lines.append(f"    if not check{number}.holds(f{check.fetch}):")
+            lines.append(f"        raise RuntimeError(check{number}.message)")
         returned = self._returned_outputs() if self.resizable else set()
         for index, fetch in enumerate(fetches):
             if index in returned:

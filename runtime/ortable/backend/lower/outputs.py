@@ -104,7 +104,9 @@ def plan_outputs(graph: AotGraph) -> OutputPlan:
         plan.roles.append(builder.make_role(index, node.args[1], promised=False))
     for number, assertion in enumerate(run_time_checks(graph.module.graph)):
         fetch = builder.add_fetch(assertion.condition, f"assertion_{number}")
-        plan.checks.append(Check(fetch, assertion.message))
+        plan.checks.append(
+            Check(fetch, assertion.message, assertion.comparison, assertion.bound, assertion.dim)
+        )
     fetch_counts = Counter(role.fetch for role in plan.roles)
     plan.roles = [
         replace(role, alone=True)
