@@ -33,6 +33,7 @@ TORCH_KINDS = {
     "complex_to_float": KINDS.COMPLEX_TO_FLOAT,
     "pow": KINDS.DEFAULT,
     "no_opmath": KINDS.NO_OPMATH,
+    "no_bool": KINDS.DEFAULT,
 }
 
 

@@ -28,7 +28,7 @@ class Reach:
 
     Attributes:
         tests: for each file, relative to the repository, the tests that ran each line; lines that
-            run only at import have none.
+            run only at import have none here.
         seconds: the duration of each test, with coverage.
     """
 
@@ -39,8 +39,11 @@ class Reach:
         """Return the tests of a line: the shortest of every test file, then the second shortest.
 
         A test of the topic finds a mutant sooner than the many sample tests that run the line.
+        Lines that run at import, in a child process or not at all have the tests of their file.
         """
-        tests = sorted(self.tests.get(file, {}).get(line, ()), key=self.seconds.__getitem__)
+        lines = self.tests.get(file, {})
+        tests = lines.get(line) or frozenset().union(*lines.values())
+        tests = sorted(tests, key=self.seconds.__getitem__)
         ranks: dict[str, int] = {}
         ranked = []
         for test in tests:

@@ -34,7 +34,8 @@ def test_tests_of_a_line_alternate_between_files_the_shortest_first() -> None:
     seconds = {"a.py::slow": 3.0, "a.py::fast": 0.1, "b.py::one": 2.0, "a.py::mid": 1.0}
     reach = Reach({"m.py": {7: tests}}, seconds)
     assert reach.of("m.py", 7) == ["a.py::fast", "b.py::one", "a.py::mid", "a.py::slow"]
-    assert reach.of("m.py", 8) == reach.of("n.py", 7) == []
+    assert reach.of("m.py", 8) == reach.of("m.py", 7)  # of the file
+    assert reach.of("n.py", 7) == []
 
 
 def test_what_is_drawn_can_be_put_in_and_is_another_for_another_seed(tmp_path: Path) -> None:

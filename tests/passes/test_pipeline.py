@@ -94,6 +94,7 @@ def test_the_order_of_the_passes():
         "constant_folding",
         "arrange_quantized",
         "join_products",
+        "keep_casts",
         "remove_unused",
         "merge_equal_initializers",
         "merge_equal_nodes",

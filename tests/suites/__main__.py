@@ -12,6 +12,8 @@ file is out of date.
   operator that differs stays whole (the trait `never_decompose`) or is listed.
 - extremes: every operator of specs/aten with integers at their limits: the smallest by -1, shifts
   by the width, casts of NaN, indices of 2**31.
+- inductor: 1,645 programs of ours by topic (tests/suites/inductor), about what torch's tests of
+  compilers cover, compiled with constant and with dynamic sizes, and trained.
 - torch_mlir: the end-to-end programs of torch-mlir, from a checkout of it, compiled and exported.
 - torch_mlir_peer: the same programs with torch.onnx.
 """
@@ -81,6 +83,12 @@ def extremes() -> Suite:
     return Suite("extremes", cases, check_case, counts, parts=40, limit_s=240.0)
 
 
+def inductor() -> Suite:
+    from .inductor_check import cases, check_case
+
+    return Suite("inductor", cases, check_case, _count_modes, parts=8)
+
+
 def torch_mlir() -> Suite:
     from .torch_mlir_check import cases, check_case
 
@@ -100,7 +108,15 @@ def _count_modes(records: Sequence[Record]) -> Counts:
 
 SUITES = {
     suite.__name__: suite
-    for suite in (node_tests, module_tests, decompositions, extremes, torch_mlir, torch_mlir_peer)
+    for suite in (
+        node_tests,
+        module_tests,
+        decompositions,
+        extremes,
+        inductor,
+        torch_mlir,
+        torch_mlir_peer,
+    )
 }
 
 if __name__ == "__main__":

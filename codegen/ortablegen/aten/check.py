@@ -225,7 +225,7 @@ def argument_env(schema: OpSchema) -> Env:
 
 
 # promotions after which the arguments have the dtype of the result
-_RESULT_DTYPE_PROMOTIONS = ("default", "bool_to_long", "int_to_float", "pow")
+_RESULT_DTYPE_PROMOTIONS = ("default", "no_bool", "bool_to_long", "int_to_float", "pow")
 
 
 def result_dtypes(entry: OpEntry) -> frozenset[int] | None:

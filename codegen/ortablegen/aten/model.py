@@ -17,7 +17,7 @@ from ortablegen.source.diagnostics import Span
 # torch's ELEMENTWISE_TYPE_PROMOTION_KIND
 PROMOTE_KINDS = (
     "default", "int_to_float", "bool_to_long", "always_bool", "complex_to_float", "pow",
-    "no_opmath",
+    "no_opmath", "no_bool",
 )  # fmt: skip
 
 

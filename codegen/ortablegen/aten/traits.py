@@ -55,6 +55,7 @@ TRAITS = {
         "a check while the model runs: ONNX has no operator that raises, so nothing is emitted",
         (OPERATOR, CALLABLE),
     ),
+    "cast": Trait("converts to a dtype that the program names"),
     "casts": Trait(
         "a region that casts the operands of what is inside, where the graph does not show it,"
         " if the argument at this position is true",

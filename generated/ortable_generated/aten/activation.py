@@ -10,7 +10,7 @@ from ortable.lowerings.complex.arithmetic import promote_complex
 from ortable.lowerings.sampling import random_slopes
 from ortable.prelude.complex_arithmetic import as_complex, c_add, c_div, c_exp, c_scaled, complex_of, im, re
 from ortable.prelude.error_functions import erf_of
-from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_float, is_number, is_used, rank_of
+from ortable.prelude.facts import axis_of, dim_of, dtype_of, is_bool, is_float, is_number, is_used, rank_of
 from ortable.prelude.metadata import dtype_or_none, shape_or_none
 from ortable.prelude.operators import call_operator
 from ortable.prelude.pointwise import const_like, larger_of, log1p_of, relu_of, smaller_of
@@ -169,6 +169,10 @@ def aten_prelu(graph: Graph, res: ResultSpec, self: Result, weight: Result) -> R
 
 def aten_relu(graph: Graph, res: ResultSpec, self: Result) -> Result:
     """aten::relu(Tensor self) -> Tensor"""
+    if is_bool(graph, self):
+        graph.case = 1
+        raise UnsupportedCase('aten::relu: the positive part of a bool, which torch refuses')
+    graph.case = 2
     return relu_of(graph, self)
 
 

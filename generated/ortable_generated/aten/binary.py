@@ -233,7 +233,7 @@ def aten_rsub_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar,
 
 def aten_rsub_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
-    self, other = promote_values(graph, 'default', [self, other])
+    self, other = promote_values(graph, 'no_bool', [self, other])
     if alpha == 1:
         graph.case = 1
         return graph.make_node('Sub', [other, self], res.outputs)
@@ -250,7 +250,7 @@ def aten_sub_Scalar(graph: Graph, res: ResultSpec, self: Result, other: Scalar, 
 
 def aten_sub_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
-    self, other = promote_values(graph, 'default', [self, other])
+    self, other = promote_values(graph, 'no_bool', [self, other])
     if alpha == 1:
         graph.case = 1
         return graph.make_node('Sub', [self, other], res.outputs)
@@ -394,7 +394,7 @@ def complex_aten_rsub_Scalar(graph: Graph, res: ResultSpec, self: Result, other:
 
 def complex_aten_rsub_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
-    self, other = promote_complex(graph, 'default', [self, other])
+    self, other = promote_complex(graph, 'no_bool', [self, other])
     graph.case = 3
     return c_add(graph, other, c_scaled(graph, self, alpha), -1)
 
@@ -406,7 +406,7 @@ def complex_aten_sub_Scalar(graph: Graph, res: ResultSpec, self: Result, other: 
 
 def complex_aten_sub_Tensor(graph: Graph, res: ResultSpec, self: Result, other: Result, *, alpha: Scalar = 1) -> Result:
     """aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
-    self, other = promote_complex(graph, 'default', [self, other])
+    self, other = promote_complex(graph, 'no_bool', [self, other])
     graph.case = 3
     return c_add(graph, self, c_scaled(graph, other, alpha), -1)
 
@@ -493,7 +493,7 @@ def rule_aten_rsub_Scalar(graph: Graph, self: Result, other: Scalar, alpha: Scal
 
 
 def rule_aten_rsub_Tensor(graph: Graph, self: Result, other: Result, *, alpha: Scalar = 1) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
+    return ((promoted_dtype(graph, 'no_bool', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_sub_Scalar(graph: Graph, self: Result, other: Scalar, alpha: Scalar = 1) -> Rules:
@@ -501,7 +501,7 @@ def rule_aten_sub_Scalar(graph: Graph, self: Result, other: Scalar, alpha: Scala
 
 
 def rule_aten_sub_Tensor(graph: Graph, self: Result, other: Result, *, alpha: Scalar = 1) -> Rules:
-    return ((promoted_dtype(graph, 'default', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
+    return ((promoted_dtype(graph, 'no_bool', self, other), broadcast(shape_or_none(graph, self), shape_or_none(graph, other))),)
 
 
 def rule_aten_subtract_Tensor(graph: Graph, self: Result, other: Result, *, alpha: Scalar = 1) -> Rules:

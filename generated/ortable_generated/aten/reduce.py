@@ -10,7 +10,7 @@ from ortable.inference import accumulate_dtype, reduce_shape
 from ortable.lowerings.complex.arithmetic import c_prod
 from ortable.lowerings.complex.parts import each_part
 from ortable.prelude.complex_arithmetic import c_cast, c_truth
-from ortable.prelude.facts import axes_of, axis_of, count_of, dim_of, dtype_of, is_float, is_used, may_be_zero, rank_of
+from ortable.prelude.facts import axes_of, axis_of, count_of, dim_of, dtype_of, is_bool, is_float, is_used, may_be_zero, rank_of
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.operators import call_operator
 from ortable.prelude.promotion import opmath
@@ -87,18 +87,21 @@ def aten_argmax(graph: Graph, res: ResultSpec, self: Result, dim: Int | None = N
     """aten::argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"""
     axis = 0 if dim is None else axis_of(graph, self, dim)
     kept = keepdim or rank_of(graph, self) == 0
+    if is_bool(graph, self):
+        graph.case = 1
+        raise UnsupportedCase('aten::argmax: the place of a bool, which torch refuses')
     if dim is None:
         # with keepdim torch keeps every dimension as 1
-        graph.case = 1
+        graph.case = 2
         flat = call_operator(graph, dispatch, 'aten::argmax', reshape_to(graph, self, [-1]), 0)
         return reshape_to(graph, flat, [1] * rank_of(graph, self)) if keepdim else flat
     if not is_float(graph, self):
         # ONNX allows int16 and halves, ONNX Runtime has no kernel
-        graph.case = 2
-        x = cast(graph, self, uint8 if dtype_of(graph, self) == boolean else int32 if dtype_of(graph, self) == int16 else dtype_of(graph, self))
+        graph.case = 3
+        x = cast(graph, self, int32 if dtype_of(graph, self) == int16 else dtype_of(graph, self))
         return with_rank_of(graph, graph.make_node('ArgMax', [at_least_1d(graph, x)], axis=axis, keepdims=kept), self)
     # the first NaN is the largest and the smallest
-    graph.case = 3
+    graph.case = 4
     x = at_least_1d(graph, self)
     lost = cast(graph, graph.make_node('IsNaN', [x]), uint8)
     first = graph.make_node('ArgMax', [lost], axis=axis, keepdims=kept)
@@ -111,18 +114,21 @@ def aten_argmin(graph: Graph, res: ResultSpec, self: Result, dim: Int | None = N
     """aten::argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"""
     axis = 0 if dim is None else axis_of(graph, self, dim)
     kept = keepdim or rank_of(graph, self) == 0
+    if is_bool(graph, self):
+        graph.case = 1
+        raise UnsupportedCase('aten::argmin: the place of a bool, which torch refuses')
     if dim is None:
         # with keepdim torch keeps every dimension as 1
-        graph.case = 1
+        graph.case = 2
         flat = call_operator(graph, dispatch, 'aten::argmin', reshape_to(graph, self, [-1]), 0)
         return reshape_to(graph, flat, [1] * rank_of(graph, self)) if keepdim else flat
     if not is_float(graph, self):
         # ONNX allows int16 and halves, ONNX Runtime has no kernel
-        graph.case = 2
-        x = cast(graph, self, uint8 if dtype_of(graph, self) == boolean else int32 if dtype_of(graph, self) == int16 else dtype_of(graph, self))
+        graph.case = 3
+        x = cast(graph, self, int32 if dtype_of(graph, self) == int16 else dtype_of(graph, self))
         return with_rank_of(graph, graph.make_node('ArgMin', [at_least_1d(graph, x)], axis=axis, keepdims=kept), self)
     # the first NaN is the largest and the smallest
-    graph.case = 3
+    graph.case = 4
     x = at_least_1d(graph, self)
     lost = cast(graph, graph.make_node('IsNaN', [x]), uint8)
     first = graph.make_node('ArgMax', [lost], axis=axis, keepdims=kept)
@@ -149,7 +155,8 @@ def aten_max_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim:
         raise UnsupportedCase('aten::max.dim: an axis without elements, of which torch returns no extreme')
     graph.case = 2
     whole = at_least_1d(graph, self)
-    index = call_operator(graph, dispatch, 'aten::argmax', whole, axis, True) if is_used(res[1]) else None
+    order = cast(graph, whole, uint8) if dtype_of(graph, self) == boolean else whole
+    index = call_operator(graph, dispatch, 'aten::argmax', order, axis, True) if is_used(res[1]) else None
     result = graph.make_node('GatherElements', [whole, index], axis=axis) if index is not None else None
     value = with_rank_of(graph, squeezed(graph, result, dropped), self) if result is not None else reduced_extreme(graph, self, axes_of(graph, self, axis), keepdim, True)
     return (value, with_rank_of(graph, squeezed(graph, index, dropped), self) if index is not None else None)
@@ -178,7 +185,8 @@ def aten_min_dim(graph: Graph, res: ResultSpec, self: Result, dim: Int, keepdim:
         raise UnsupportedCase('aten::min.dim: an axis without elements, of which torch returns no extreme')
     graph.case = 2
     whole = at_least_1d(graph, self)
-    index = call_operator(graph, dispatch, 'aten::argmin', whole, axis, True) if is_used(res[1]) else None
+    order = cast(graph, whole, uint8) if dtype_of(graph, self) == boolean else whole
+    index = call_operator(graph, dispatch, 'aten::argmin', order, axis, True) if is_used(res[1]) else None
     result = graph.make_node('GatherElements', [whole, index], axis=axis) if index is not None else None
     value = with_rank_of(graph, squeezed(graph, result, dropped), self) if result is not None else reduced_extreme(graph, self, axes_of(graph, self, axis), keepdim, False)
     return (value, with_rank_of(graph, squeezed(graph, index, dropped), self) if index is not None else None)

@@ -8,7 +8,7 @@ from ortable.dtypes import int32, int64
 from ortable.errors import UnsupportedCase
 from ortable.inference import reduce_shape
 from ortable.lowerings.sorting import searchsorted
-from ortable.prelude.facts import axis_of, dim_of, is_int, rank_of
+from ortable.prelude.facts import axis_of, dim_of, is_bool, is_int, rank_of
 from ortable.prelude.indexing import sort_keys, take_along_dim
 from ortable.prelude.metadata import dtype_or_none, scalar_shape, shape_or_none
 from ortable.prelude.promotion import common_dtype
@@ -110,10 +110,13 @@ def aten_sort_stable(graph: Graph, res: ResultSpec, self: Result, *, stable: Boo
 def aten_topk(graph: Graph, res: ResultSpec, self: Result, k: SymInt, dim: Int = -1, largest: Bool = True, sorted: Bool = True) -> Any:
     """aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)"""
     axis = axis_of(graph, self, dim)
-    if rank_of(graph, self) == 0 and k == 0:
+    if is_bool(graph, self):
         graph.case = 1
+        raise UnsupportedCase('aten::topk: the largest bools, which torch refuses')
+    if rank_of(graph, self) == 0 and k == 0:
+        graph.case = 2
         raise UnsupportedCase('aten::topk: torch leaves the result of a 0-d tensor unset')
-    graph.case = 2
+    graph.case = 3
     keys, order = graph.make_node('TopK', [sort_keys(graph, self), as_vec(graph, k)], 2, axis=axis, largest=largest)
     values = keys if is_int(graph, self) else take_along_dim(graph, self, order, axis)
     return (with_rank_of(graph, values, self), with_rank_of(graph, order, self))

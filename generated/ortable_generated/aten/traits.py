@@ -22,6 +22,17 @@ CARRIES_TOKEN: set[str] = {
     "with_effects",
 }
 
+# converts to a dtype that the program names
+CAST: set[str] = {
+    "aten::_to_copy",
+    "aten::to.device",
+    "aten::to.dtype",
+    "aten::to.dtype_layout",
+    "aten::to.other",
+    "aten::type_as",
+    "prims::convert_element_type",
+}
+
 # a region that casts the operands of what is inside, where the graph does not show it, if the
 # argument at this position is true
 CASTS: dict[str, int] = {

@@ -453,6 +453,8 @@ class DynamoInterpreter:
             if self.graph.case:
                 self.cases[node] = f"{key}/{self.graph.case}"
             returned = results.rename_to_torch_names(self.graph, node, res, returned, node_count)
+            if key in traits.CAST and isinstance(returned, str):
+                self.graph.ctx.casts.add(returned)
             if value.__class__ is torch.SymInt:
                 return results.bind_symint(self.graph, value, self.rename, returned)
             if value.__class__ in (torch.SymFloat, torch.SymBool) and isinstance(returned, str):

@@ -98,7 +98,8 @@ class LoweringContext(Generic[G]):
 
     ``target`` is the runtime that the model is for (None: any runtime). The interpreter sets the
     three callables, whose defaults raise BuilderError, and ``values``: the values of the FX nodes
-    that are converted. Only the exporter sets ``record``.
+    that are converted. It adds the results of the program's own casts to ``casts``. Only the
+    exporter sets ``record``.
     """
 
     target: str | None = None
@@ -106,4 +107,5 @@ class LoweringContext(Generic[G]):
     convert_into: ConvertInto[G] = _not_converting
     find_converter: FindConverter = _not_converting
     values: Mapping[Any, Any] = field(default_factory=dict)
+    casts: set[str] = field(default_factory=set)
     record: ConversionRecord | None = None

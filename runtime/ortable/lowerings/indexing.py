@@ -27,7 +27,7 @@ from ortable.prelude.facts import (
     rank_of,
     shape_of,
 )
-from ortable.prelude.indexing import has_unique_indices
+from ortable.prelude.indexing import has_unique_indices, require_equal_dtypes
 from ortable.prelude.op_builder import OpBuilder
 from ortable.prelude.shapes import sliced
 from ortable.prelude.values import (
@@ -95,6 +95,7 @@ def index_put(
 ) -> str:
     """Lower aten::index_put: return ``self`` after ``self[indices] = values`` (or ``+=``)."""
     rank = rank_of(graph, self)
+    require_equal_dtypes(graph, self, values)
     where_result = None if accumulate else _put_by_mask(graph, self, indices, values)
     if where_result is not None:
         return where_result

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from ortable import dims, dtypes
+from ortable.errors import UnsupportedCase
 from ortable.ir import Graph
 from ortable.prelude.facts import (
     Bool,
@@ -81,8 +82,13 @@ def mean_var(
     The mean keeps ``axes`` as size 1. The variance is the sum of the squared differences from the
     mean, divided by the count minus ``correction`` (1 for None). It is NaN or infinite for too few
     elements.
+
+    Raises:
+        UnsupportedCase: ``x`` has ints, which torch refuses.
     """
     op = OpBuilder(graph)
+    if not dtypes.is_float_type(graph.get_type(x)):
+        raise UnsupportedCase("a variance of ints, which torch refuses")
     values = cast(graph, x, dtypes.float64)
     mean = mean_over(graph, values, axes, True)
     centered = op.Sub(values, mean)

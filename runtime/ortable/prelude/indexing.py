@@ -11,6 +11,7 @@ from math import inf, nan
 import numpy as np
 
 from ortable import dims, dtypes
+from ortable.errors import UnsupportedCase
 from ortable.inference import normalize_axis
 from ortable.ir import Graph
 
@@ -73,14 +74,27 @@ def window_indices(graph: Graph, count: SymInt, window: Int, step: Int, spacing:
     return OpBuilder(graph).Add(starts, consts(graph, offsets, dtypes.int64))
 
 
+def require_equal_dtypes(graph: Graph, x: Result, values: Result) -> None:
+    """Refuse to write values of another dtype into a tensor, as torch does."""
+    dtype, other = graph.get_type(x), graph.get_type(values)
+    if dtype != other and values not in graph.numbers:
+        raise UnsupportedCase(
+            f"{dtypes.name(other)} written into {dtypes.name(dtype)}, which torch refuses"
+        )
+
+
 def scatter_slices(
     graph: Graph, x: Result, axis: Int, index: Result, values: Result, how: Str
 ) -> Result:
     """Write ``values`` into ``x`` at the 1-d ``index`` along one axis.
 
     ``how`` is ScatterND's reduction; with a reduction, ``index`` may have duplicates.
+
+    Raises:
+        UnsupportedCase: the dtypes differ, which torch refuses.
     """
     op = OpBuilder(graph)
+    require_equal_dtypes(graph, x, values)
     rank = rank_of(graph, x)
     compute_dtype = _reduction_dtype(graph, x, how)
     base, updates = cast(graph, x, compute_dtype), cast(graph, values, compute_dtype)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ortable import dims, dtypes
 from ortable.dims import SymDim
+from ortable.errors import UnsupportedCase
 from ortable.ir import Graph
 
 from .complex_value import by_parts
@@ -340,9 +341,9 @@ def floor_quotient(graph: Graph, a: Result, b: Result, *, positive: Bool = False
     if dtypes.is_float_type(dtype):
         divide = _float_floor if dtype == dtypes.float64 else _widened_floor
         return cast(graph, divide(graph, a, b), dtype)
-    if dtype not in dtypes.SIGNED_INT_TYPES:
-        return op.Div(a, b)
     safe_divisor, is_minus_one = (b, None) if positive else trap_free_divisor(graph, b)
+    if dtype not in dtypes.SIGNED_INT_TYPES:
+        return op.Div(a, safe_divisor)
     quotient = op.Div(a, safe_divisor)
     correction = cast(graph, _is_rounded_up(graph, a, safe_divisor, quotient, positive), dtype)
     return op.Sub(negated_at(graph, quotient, is_minus_one), correction)
@@ -363,9 +364,14 @@ def trap_free_divisor(graph: Graph, b: Result) -> tuple[Result, Result | None]:
 
     x86 raises SIGFPE, which ends the process, if the smallest int32 or int64 is divided by -1, and
     ONNX Runtime does not check for that. C++ widens narrower ints first.
+
+    Raises:
+        UnsupportedCase: the divisor is 0 for every input: torch raises an error at the call.
     """
     op = OpBuilder(graph)
     dtype = graph.get_type(b)
+    if graph.is_constant(b) and not graph.get_constant(b).all():
+        raise UnsupportedCase("an integer division by 0, which torch refuses")
     cannot_trap = dtypes.itemsize(dtype) < 4 or dtype not in dtypes.SIGNED_INT_TYPES
     if cannot_trap or _is_constant_where(graph, b, lambda values: values != -1):
         return b, None

@@ -44,7 +44,12 @@ def promote_values(graph: Graph, kind: str, values: Sequence[Any], opmath: Any =
     Numbers become 0-d constants; None stays None. ``opmath`` is an item of ``values``: if it is a
     number or 0-d, and the other values are half floats that cannot represent it, torch's kernel
     computes in float32 (`opmath_beside`), so all values are cast to float32.
+
+    Raises:
+        UnsupportedCase: a bool for the kind ``no_bool``: torch refuses to subtract them.
     """
+    if kind == "no_bool" and any(result_type(graph, [value]) == dtypes.boolean for value in values):
+        raise UnsupportedCase("a difference with a bool, which torch refuses")
     common = computation_dtype(graph, kind, values)
     if opmath is not None:
         common = opmath_beside(graph, opmath, common)
