@@ -13,7 +13,7 @@ file is out of date.
 - extremes: every operator of specs/aten with integers at their limits: the smallest by -1, shifts
   by the width, casts of NaN, indices of 2**31.
 - inductor: 1,645 programs of ours by topic (tests/suites/inductor), about what torch's tests of
-  compilers cover, compiled with constant and with dynamic sizes, and trained.
+  compilers cover, compiled with constant and with dynamic sizes, trained and exported.
 - torch_mlir: the end-to-end programs of torch-mlir, from a checkout of it, compiled and exported.
 - torch_mlir_peer: the same programs with torch.onnx.
 """

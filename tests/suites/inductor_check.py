@@ -1,9 +1,12 @@
-"""Compare the programs of `inductor` with eager: by torch.compile, at several sizes, in training.
+"""Compare the programs of `inductor` with eager: compiled, at several sizes, trained, exported.
 
 Results are compared in value, dtype, shape, strides, and in the memory that they share with inputs
 and with each other; inputs are compared after the call. Where eager raises, the compiled program
 must raise too. A program that torch's backend "aot_eager" runs differently from eager as well is
 "uncaptured"; one that needs operators in torch is "refused".
+
+Functions of tensors that eager computes are exported, too, with a free first size if they run with
+dynamic sizes; strides and memory are not compared there, and torch.export is the other backend.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+import ortable
 from ortable.errors import FallbackWarning
 
 from .inductor import Program, load_programs
@@ -28,6 +32,12 @@ from .torch_mlir_check import HALF
 from .workers import Record
 
 SIZES = {"static": (4, 4), "dynamic": (4, 7, 5), "train": (4, 4)}
+# Programs that return text, or whose tensors have another rank at each size.
+_NOT_EXPORTED = (
+    "mutation_alias/constant results", "control/sets and dicts", "control/strings",
+    "control/inputs of another rank each call",
+)  # fmt: skip
+_FREE = 4  # the first size of a tensor that is free in exports of dynamic programs
 DOUBLE = {"rtol": 1e-7, "atol": 1e-9}
 # Errors that come from a mistake in a program of Python, unless eager raises them as well.
 _INTERNAL = (AssertionError, AttributeError, KeyError, NameError, StopIteration)
@@ -41,16 +51,28 @@ def programs() -> dict[str, Program]:
 
 def cases() -> list[str]:
     """Return the cases: `topic/name/mode`."""
-    return [f"{name}/{mode}" for name, program in programs().items() for mode in modes(program)]
+    return [f"{name}/{mode}" for name in programs() for mode in modes(name)]
 
 
-def modes(program: Program) -> Iterator[str]:
+def modes(name: str) -> Iterator[str]:
     """Yield the modes in which a program runs."""
+    program = programs()[name]
     yield "static"
     if program.dynamic:
         yield "dynamic"
     if program.gradient:
         yield "train"
+    raises = name.startswith("refusals/") or name.endswith(" error")
+    if not raises and name not in _NOT_EXPORTED and all(map(_is_plain, program.inputs(_FREE))):
+        yield "export"
+
+
+def _is_plain(argument: Any) -> bool:
+    return (
+        isinstance(argument, torch.Tensor)
+        and argument.layout is torch.strided
+        and not argument.requires_grad
+    )
 
 
 def check_case(case: str) -> Record:
@@ -90,15 +112,12 @@ class _Trace:
 def _run(program: Program, mode: str, backend: str | None, hints: bool = True) -> _Trace:
     """Call the program at the sizes of the mode, in eager if there is no backend."""
     torch._dynamo.reset()
-    call: Any = program.run
-    if backend:
-        options: dict[str, Any] | None = None if hints else {"hints": False}
-        dynamic = True if mode == "dynamic" else None
-        call = torch.compile(call, backend=backend, dynamic=dynamic, options=options)
     trace, kept = _Trace(), []
     first: tuple[Any, ...] = ()
+    sizes = SIZES[("dynamic" if program.dynamic else "static") if mode == "export" else mode]
     try:
-        for number, size in enumerate(SIZES[mode]):
+        call = _make_call(program, mode, backend, hints)
+        for number, size in enumerate(sizes):
             torch.manual_seed(number)
             args = program.inputs(size)
             if mode == "train":
@@ -115,8 +134,41 @@ def _run(program: Program, mode: str, backend: str | None, hints: bool = True) -
         inputs = _leaves(args)
         gradients = [x.grad for x in inputs if isinstance(x, torch.Tensor) and x.is_leaf]
         trace.values += [*results, *inputs, *gradients]
-        trace.layouts += _layouts(results, inputs)
+        if mode != "export":
+            trace.layouts += _layouts(results, inputs)
     return trace
+
+
+def _make_call(program: Program, mode: str, backend: str | None, hints: bool) -> Callable[..., Any]:
+    """Return the program, compiled or exported if there is a backend."""
+    if not backend:
+        return program.run
+    if mode != "export":
+        dynamic = True if mode == "dynamic" else None
+        options: dict[str, Any] | None = None if hints else {"hints": False}
+        return torch.compile(program.run, backend=backend, dynamic=dynamic, options=options)
+    torch.manual_seed(0)
+    args = program.inputs(_FREE)
+    shapes = None
+    if program.dynamic:
+        free = {0: torch.export.Dim.AUTO}
+        shapes = (tuple(free if x.shape[:1] == (_FREE,) else None for x in args),)
+    module = _Function(program.run)
+    if backend == "ortable":
+        return ortable.export(module, args, dynamic_shapes=shapes, target_opset=21)
+    exported = torch.export.export(module, args, dynamic_shapes=shapes, strict=False)
+    return exported.run_decompositions({}).module()
+
+
+class _Function(torch.nn.Module):
+    """A module that calls a function."""
+
+    def __init__(self, run: Callable[..., Any]) -> None:
+        super().__init__()
+        self.run = run
+
+    def forward(self, *args: Any) -> Any:
+        return self.run(*args)
 
 
 def _require_gradients(args: tuple[Any, ...]) -> None:
@@ -267,6 +319,9 @@ def _refusal(trace: _Trace) -> str:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
+    """Yield an error and what caused it; causes may form a circle."""
+    seen: list[BaseException] = []
+    while error is not None and not any(error is earlier for earlier in seen):
         yield error
+        seen.append(error)
         error = getattr(error, "inner_exception", None) or error.__cause__
