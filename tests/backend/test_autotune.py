@@ -6,6 +6,7 @@ import copy
 import gc
 import json
 import logging
+import re
 import threading
 import warnings
 import weakref
@@ -385,11 +386,13 @@ def test_a_class_of_own_aot_autograd_is_measured(force_decision):
     assert [tuner.kept for tuner in storage["autotune"]] == ["torch"]
 
 
-def test_torch_is_pinned_and_nothing_is_converted(backends):
+def test_torch_is_pinned_and_nothing_is_converted(backends, caplog):
     net = make_model()
     run, storage = compile_autotuned(net, autotune="torch")
     x = torch.randn(2, 4, requires_grad=True)
-    assert torch.equal(run(x), net(x))
+    with caplog.at_level(logging.INFO, logger="ortable"):
+        assert torch.equal(run(x), net(x))
+    assert re.search(r"autotune: torch runs a graph of \d+ nodes", caplog.text)
     run(x).sum().backward()
     assert x.grad is not None and not backends and "instance" not in storage
 

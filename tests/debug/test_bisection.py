@@ -244,6 +244,28 @@ def test_a_rule_of_the_user(tmp_path: Path) -> None:
     )
 
 
+class _SymbolicHalf(torch.nn.Module):
+    """Half of twice a tensor of zeros, by a symbolic operator, whose result in eager is zeros."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x * 0
+        return torch.onnx.ops.symbolic(
+            "Mul", (y + y, torch.tensor(0.5)), dtype=x.dtype, shape=x.shape,
+            metadata_props={"note": "has its own metadata"},
+        )  # fmt: skip
+
+
+def test_a_rule_on_a_node_with_its_own_metadata(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(RULE_OF_A_USER.replace("Neg", "Cos"))
+    model = torch.nn.Sequential(_SymbolicHalf())
+    options = {"rewrites": ["default", str(file)]}
+    result = bisect(model, (torch.randn(4),), export=True, options=options)
+    assert _get_fault(result) == ("rule", "half_of_twice", f"{file}:2")
+    assert result.fault is not None and result.fault.module == "0"
+    assert "torch.onnx.ops.symbolic(" in result.fault.source
+
+
 ENTRY_OF_A_USER = """# two cases, of which the second is wrong
 - op: aten::relu(Tensor self) -> Tensor
   out: {shape: same(self), dtype: same(self)}

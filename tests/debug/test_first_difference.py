@@ -240,6 +240,7 @@ def test_values_that_nothing_else_shows_lie_beside_the_script(monkeypatch, tmp_p
     assert difference is not None and list(difference.tensors) == ["arg0_1"]
     script = difference.save(tmp_path / "relu.py")
     assert torch.equal(torch.load(script.with_suffix(".pt"))["arg0_1"], x)
+    assert " before it" not in script.read_text()
     assert run_script(script) == 1
     monkeypatch.undo()
     assert run_script(script) == 0
@@ -336,6 +337,7 @@ def test_tolerances_that_add_up_are_no_fault(monkeypatch) -> None:
     ).difference
     assert diff is not None and diff.operator == "aten::mul.Tensor"
     assert diff.culprit == "accumulated" and "aten.relu" in diff.script
+    assert "; needs 1 operator before it" in diff.script
 
 
 # -- faults before the converters --------------------------------------------------------------

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, parser
 from torch import nn
 
 import ortable
-from ortable.debug.profiling import record
+from ortable.debug.profiling import call, record
 from ortable.debug.profiling.join import (
     ADDED_NODE,
     UNKNOWN_OPERATOR,
@@ -177,6 +177,14 @@ def test_a_graph_that_torch_runs_whole_is_told():
     assert_adds_up(profile)
     (sort,) = profile.nodes
     assert (sort.operator, sort.provider, sort.runs) == ("aten::sort", "torch", 1)
+    assert [row.name for row in profile.kernels] == ["aten::sort (torch)"]
+    assert profile.model == "test_a_graph_that_torch_runs_whole_is_told.<locals>.<lambda>"
+
+
+def test_a_call_without_a_graph_has_a_note():
+    profile = ortable.profile(lambda x: 1, torch.randn(4), calls=1)
+    assert not profile.graphs
+    assert profile.notes == ("dynamo found nothing to compile: all code runs in Python",)
 
 
 class ConvNet(nn.Module):
@@ -214,6 +222,26 @@ def test_runs_outside_of_the_calls_are_an_error():
     assert (inside.sessions, inside.python, inside.call) == ({0: 2000}, 8000, 10_000)
     with pytest.raises(ProviderError, match="another clock"):
         attribute_time(Recording([(10_000, 20_000)], [10_000], graphs, [session]))
+
+
+@pytest.mark.parametrize(
+    ("provider", "label", "noted"),
+    [
+        ("CPUExecutionProvider", "CPU", False),
+        ("CUDAExecutionProvider", "CUDA", True),
+        ("", "unknown provider", True),
+    ],
+)
+def test_kernels_are_listed_by_provider_and_those_of_devices_are_noted(provider, label, noted):
+    event = {
+        "cat": "Node", "ph": "X", "name": "y_kernel_time", "ts": 5, "dur": 2, "tid": 1,
+        "args": {"op_name": "Relu", "provider": provider},
+    }  # fmt: skip
+    session = record.SessionRecord(0, 1000, [event], onnx.ModelProto(), None)
+    graphs = [record.GraphRecord(1, "inference", "f")]
+    profile = call._make_profile("f", Recording([(0, 10_000)], [10_000], graphs, [session]), None)
+    assert [(row.name, row.us) for row in profile.kernels] == [(f"Relu ({label})", 2.0)]
+    assert [note.partition(" run ")[0] for note in profile.notes] == [f"kernels of {label}"] * noted
 
 
 def test_a_full_profile_is_an_error(monkeypatch):

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 from onnx.helper import get_attribute_value
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
+from torch._export import config as export_config
 from torch.utils import _pytree as pytree
 
 from ortable import export, load_specs
@@ -59,6 +60,10 @@ define("rows(Tensor x, SymInt n) -> Tensor", lambda x, n: x[:n].clone())
 define("size(Tensor x) -> int", lambda x: x.shape[0])
 define("add_(Tensor(a!) x, float v) -> ()", lambda x, v: (x.add_(v), None)[1])
 define("swap_(Tensor(a!) x, Tensor(b!) y, Tensor z) -> Tensor", lambda x, y, z: swap_xy(x, y, z))
+define(
+    "increment_(Tensor(a!)? x, Tensor(b!) y, Tensor(c!)? z) -> Tensor",
+    lambda x, y, z: (y * 2, y.add_(1))[0],
+)
 
 OPS = torch.ops.ortable_custom
 DOMAIN = {"ortable_custom": "my.domain"}
@@ -289,7 +294,13 @@ def swap_in_place(x):
     return y, z, doubled
 
 
-def test_an_operator_that_writes_returns_the_new_values_after_its_results() -> None:
+def increment_second(x):
+    y = x * 3
+    return OPS.increment_(None, y, None), y
+
+
+@pytest.mark.parametrize("bases", [True, False], ids=["auto_functionalized_v2", "older"])
+def test_an_operator_that_writes_returns_the_new_values_after_its_results(bases: bool) -> None:
     def add_(graph, res, x, v):
         return graph.make_node("Add", [x, graph.make_initializer("", v)], res.outputs)
 
@@ -297,10 +308,17 @@ def test_an_operator_that_writes_returns_the_new_values_after_its_results() -> N
         first = graph.make_node("Add", [z, z], res.outputs[:1])
         return [first, y, x]
 
-    dispatcher = Dispatcher({OPS.add_: add_, OPS.swap_.default: swap_})
-    for function in (add_in_place, swap_in_place):
+    def increment_(graph, res, x, y, z):
+        assert x is None and z is None
+        one = graph.make_initializer("", 1.0)
+        doubled = graph.make_node("Add", [y, y], res.outputs[:1])
+        return [doubled, graph.make_node("Add", [y, one], res.outputs[1:2])]
+
+    dispatcher = Dispatcher({OPS.add_: add_, OPS.swap_.default: swap_, OPS.increment_: increment_})
+    for function in (add_in_place, swap_in_place, increment_second):
         module = module_of(function)
-        model = to_onnx(module, (torch.rand(3),), dispatcher=dispatcher)
+        with export_config.patch(enable_auto_functionalized_v2_for_export=bases):
+            model = to_onnx(module, (torch.rand(3),), dispatcher=dispatcher)
         assert_same(model, module, (torch.rand(3),))
 
 

@@ -208,6 +208,8 @@ def test_unify_binds_names_and_prefers_ints() -> None:
         ((n, 4), (-1,), (4 * n,)),
         ((4 * n,), (-1, 2), (2 * n, 2)),
         ((n, 4), (-1, 3), (dims.floor_div(4 * n, 3), 3)),
+        ((6, n), (4, -1), (4, dims.floor_div(3 * n, 2))),
+        ((0,), (1, -1), (1, 0)),
         ((n,), (m - 1, -1), None),
         (None, (2, 3), (2, 3)),
         (None, (0, 3), None),

@@ -188,7 +188,7 @@ def test_sizes_of_a_result_that_set_shape_names_can_be_read(ort):
 @pytest.mark.parametrize(
     ("result", "axis", "description"),
     [
-        ("x", 7, r"axis 7 of x: float32\["),
+        ("x", 3, r"axis 3 of x: float32\["),
         ("x", -1, r"axis -1 of x: float32\["),
         ("x", None, r"the content of x: float32\["),
         ("two", None, r"the content of two: int64\[2\] = \(1, 2\)"),
@@ -203,6 +203,13 @@ def test_what_cannot_hold_a_dimension(result: str, axis: int | None, description
         builder.add_dim_source("q", result, axis)
     with pytest.raises(BuilderError, match="No result of the graph has dimension 'q'"):
         builder.dim_as_vector("q")
+
+
+@pytest.mark.parametrize("axis", [0, 7, None])
+def test_a_result_of_unknown_type_may_hold_a_dimension(axis: int | None) -> None:
+    builder = make_builder()
+    builder.add_dim_source("q", builder.make_node("Thing", ["x"], domain="mine"), axis)
+    assert builder.has_name(builder.dim_as_vector("q"))
 
 
 def test_a_number_of_another_type_is_no_size() -> None:

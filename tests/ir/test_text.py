@@ -8,6 +8,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ortable import pretty_onnx
 
+_INTEGERS = helper.make_tensor_type_proto(TensorProto.INT64, None)
+
 
 def _value(name, shape, elem_type=TensorProto.FLOAT):
     return helper.make_tensor_value_info(name, elem_type, shape)
@@ -84,6 +86,23 @@ def test_only_consuming_the_line_above_indents():
         "  Abs(a) -> b",
         "Neg(a) -> c",
     ]
+
+
+@pytest.mark.parametrize(
+    ("value_type", "text"),
+    [
+        (
+            helper.make_tensor_type_proto(1, ["n", None, 0]),
+            "type=dtype('float32') shape=['n', '?', 0]",
+        ),
+        (helper.make_tensor_type_proto(0, []), "type=None shape=[]"),
+        (helper.make_optional_type_proto(_INTEGERS), "optional(type=dtype('int64') shape=None)"),
+        (helper.make_sequence_type_proto(_INTEGERS), "sequence(type=dtype('int64') shape=None)"),
+        (helper.make_map_type_proto(7, _INTEGERS), "type=map_type"),
+    ],
+)
+def test_the_type_of_a_value_is_shown(value_type, text):
+    assert pretty_onnx(helper.make_value_info("v", value_type)) == f"v: {text}"
 
 
 def test_floats_keep_their_value():

@@ -163,6 +163,15 @@ def test_constant_folding_respects_the_cap_and_random_operators(gr):
     assert "Expand" in ops(gr) and "ReduceSum" not in ops(gr)
 
 
+@pytest.mark.parametrize(("dtype", "size"), [(np.float32, 4), (np.float64, 8), (np.bool_, 1)])
+def test_the_cap_of_constant_folding_counts_bytes(gr, dtype, size):
+    large = gr.op.Expand(dtype(1), np.array([10]))
+    gr.make_tensor_output(gr.op.Identity(large))
+    assert gr.constant_folding(max_bytes=10 * size - 1) == 0
+    assert gr.constants_[large] is None, "a result that is too large is not computed"
+    assert gr.constant_folding(max_bytes=10 * size) == 1
+
+
 def test_constants_that_are_outputs_are_not_folded_away(gr):
     gr.make_tensor_output(gr.op.Add(np.ones(2, dtype=np.float32), X, outputs=["y"]))
     assert gr.constant_folding() == 0

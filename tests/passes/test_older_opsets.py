@@ -146,6 +146,42 @@ def test_an_empty_size_needs_opset_14():
                 older_opsets.write_in_older_opset(builder, opset)
 
 
+def make_graph_with_axes(operator, shape, pads_are_constant):
+    """Return a graph of one operator whose axes count along ``x``, and its inputs."""
+    builder = GraphBuilder(18)
+    inputs = {"x": np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)}
+    builder.make_tensor_input("x", dtypes.float32, shape)
+    if operator == "LayerNormalization":
+        scale = builder.make_initializer("", np.ones(4, np.float32))
+        result = builder.make_node(operator, ["x", scale], axis=1)
+    else:
+        pads, axes = np.array([1, 0, 0, 2]), builder.make_initializer("", np.array([2, -3]))
+        if pads_are_constant:
+            name = builder.make_initializer("", pads)
+        else:
+            name = builder.make_tensor_input("pads", dtypes.int64, (4,))
+            inputs["pads"] = pads
+        result = builder.make_node(operator, ["x", name, "", axes])
+    builder.make_tensor_output(result, shape=None if pads_are_constant else ("n", "m", "k"))
+    return builder, inputs
+
+
+@pytest.mark.parametrize(
+    ("operator", "pads_are_constant"),
+    [("LayerNormalization", True), ("Pad", True), ("Pad", False)],
+)
+def test_axes_count_along_the_first_input(operator, pads_are_constant, ort):
+    builder, inputs = make_graph_with_axes(operator, ("n", 3, 4), pads_are_constant)
+    (expected,) = ort(builder, inputs)
+    older_opsets.write_in_older_opset(builder, 13)
+    (result,) = ort(builder, inputs)
+    assert builder.to_onnx().opset_import[0].version == 13
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+    builder, _ = make_graph_with_axes(operator, None, pads_are_constant)
+    with pytest.raises(BuilderError, match=f"{operator}: the rank of its input is not known"):
+        older_opsets.write_in_older_opset(builder, 13)
+
+
 def test_local_functions_are_refused():
     with pytest.raises(OptionError, match="local functions need opset 18"):
         ortable.to_onnx(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -255,12 +256,8 @@ def _positive(x: Array) -> Array:
 def _exact_division(left: Array, right: Array) -> Array:
     if left.dtype != object:
         return left / right
-    return np.array([_int_quotient(a, b) for a, b in np.broadcast(left, right)], object)
-
-
-def _int_quotient(left: int, right: int) -> int:
-    quotient = abs(left) // abs(right)
-    return quotient if (left < 0) == (right < 0) else -quotient
+    # int() drops the fraction, as ONNX's division of integers does
+    return np.array([int(Fraction(a, b)) for a, b in np.broadcast(left, right)], object)
 
 
 def _exact_fmod(left: Array, right: Array) -> Array:
@@ -316,9 +313,7 @@ def _softplus(x: Array) -> Array:
 def _erf(x: Array) -> Array:
     import mpmath  # type: ignore[import-untyped]
 
-    return np.array(
-        [float(mpmath.erf(float(value))) if value == value else _NAN for value in x], np.longdouble
-    )
+    return np.array([float(mpmath.erf(float(value))) for value in x], np.longdouble)
 
 
 def _sigmoid(x: Array) -> Array:
@@ -330,13 +325,9 @@ def _gelu(x: Array) -> Array:
     import mpmath  # type: ignore[import-untyped]
 
     root = mpmath.sqrt(2)
-    values = [
-        float(value) if value != value or value == _INF
-        else _NAN if value == -_INF  # -inf times 0, in torch too
-        else float(mpmath.mpf(float(value)) * mpmath.erfc(-mpmath.mpf(float(value)) / root) / 2)
-        for value in x
-    ]  # fmt: skip
-    return np.array(values, np.longdouble)
+    numbers = (mpmath.mpf(float(value)) for value in x)
+    # NaN for -inf, which is -inf times 0, in torch too
+    return np.array([float(n * mpmath.erfc(-n / root) / 2) for n in numbers], np.longdouble)
 
 
 def _mish(x: Array) -> Array:

@@ -7,7 +7,7 @@ is unknown (None) if these values do not determine it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import gcd
+from math import gcd, prod
 from typing import Any
 
 from ortable import dims
@@ -129,17 +129,16 @@ def _infer_missing_size(
 
 
 def _cancel_factors(left: list[Dim], right: list[Dim]) -> tuple[list[Dim], list[Dim]]:
-    """Remove common factors, except known sizes of 0, from both products."""
+    """Remove common factors from both products."""
     unmatched = []
     for size in right:
         if size in left:
             left.remove(size)
         else:
             unmatched.append(size)
-    left_ints = [d for d in left if type(d) is int]
-    right_ints = [d for d in unmatched if type(d) is int]
-    a, b = dims.product_of(left_ints), dims.product_of(right_ints)
-    common = gcd(a, b) if type(a) is int and type(b) is int and a and b else 1
+    a = prod(d for d in left if type(d) is int)
+    b = prod(d for d in unmatched if type(d) is int)
+    common = gcd(a, b)  # above 0: no product is 0 if the other is
     left = [d for d in left if type(d) is not int] + [a // common]
     return left, [d for d in unmatched if type(d) is not int] + [b // common]
 

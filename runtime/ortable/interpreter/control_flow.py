@@ -147,7 +147,9 @@ def convert_functionalized_call(
             f"{overload.name()} writes into a part of a tensor, or twice into one tensor, which a "
             "converter does not support; copy the part before the call (x[0].clone())"
         )
-    return _reorder_results(converter, bool(overload._schema.returns), order), [], arguments
+    new_values = len(written_arguments(overload) if bases is None else bases)
+    has_results = bool(overload._schema.returns)
+    return _reorder_results(converter, has_results, order, new_values), [], arguments
 
 
 def written_overload(node: Node) -> OpOverload | None:
@@ -183,16 +185,18 @@ def functional_arguments(
     bases = remaining.pop("_all_bases", None)
     arguments: dict[str, Any] = {}
     order: list[int] = []
+    written = 0
     for argument in schema.arguments:
         name = argument.name
         if argument.alias_info is None or not argument.alias_info.is_write:
             if name in remaining:
                 arguments[name] = remaining.pop(name)
             continue
-        if bases is None:
+        if bases is None:  # the older form, which also returns None for an absent argument
             arguments[name] = remaining.pop(name, None)
             if arguments[name] is not None:
-                order.append(len(order))
+                order.append(written)
+            written += 1
             continue
         index = remaining.pop(f"_{name}_base_index", None)
         remaining.pop(f"_{name}_alias", None)
@@ -202,14 +206,16 @@ def functional_arguments(
     return arguments, order, remaining
 
 
-def _reorder_results(converter: Converter, has_results: bool, order: Sequence[int]) -> Converter:
+def _reorder_results(
+    converter: Converter, has_results: bool, order: Sequence[int], new_values: int
+) -> Converter:
     """Wrap a converter to return the new values in torch's order instead of the schema's.
 
-    Torch's results start with None if the operator returns nothing.
+    Torch's results start with None if the operator returns nothing, and end with `new_values`.
     """
 
     def convert(graph: Any, res: ResultSpec, **arguments: Any) -> list[Any]:
-        count = len(res) - len(order)
+        count = len(res) - new_values
         slots = [*range(count)] if has_results else []
         slots += [count + index for index in order]
         converter_res = ResultSpec(

@@ -170,15 +170,10 @@ def _window_counts(
 
 
 def are_divisible(sizes: SymInts, parts: SymInts) -> Bool:
-    """Whether each size is known and a positive multiple of its part."""
-    pairs = list(zip(sizes, parts, strict=True))
+    """Whether each size is known and a multiple of its part, which is not 0."""
+    pairs = zip(sizes, parts, strict=True)
     return all(
-        isinstance(size, int)
-        and isinstance(part, int)
-        and size > 0
-        and part > 0
-        and size % part == 0
-        for size, part in pairs
+        isinstance(size, int) and isinstance(part, int) and size % part == 0 for size, part in pairs
     )
 
 

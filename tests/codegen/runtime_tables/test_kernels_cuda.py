@@ -11,7 +11,11 @@ from ortable import dtypes
 from ortable.ir import versions
 from ortable_generated.kernels import KERNELS_CPU
 from ortable_generated.kernels_cuda import KERNELS_CUDA
-from ortablegen.runtime_tables.kernels import emit_cuda_kernels, read_cuda_kernels
+from ortablegen.runtime_tables.kernels import (
+    emit_cuda_kernels,
+    emit_kernels,
+    read_cuda_kernels,
+)
 
 RUNTIME = Path(__file__).parents[3] / "specs" / "runtime"
 CUDA = yaml.safe_load((RUNTIME / "kernels_cuda.yaml").read_text())
@@ -76,6 +80,18 @@ def test_kernels_that_are_worse_than_torch_are_left_out():
         listed = list_types(KERNELS_CUDA, row["op"])
         assert not {dtypes.NAMES[dtype] for dtype in listed} & set(row["types"]), row["op"]
         assert dtypes.float32 in listed and row["why"]
+
+
+def test_operators_that_the_installed_onnx_lacks_are_left_out(tmp_path):
+    path, none = tmp_path / "rows.yaml", tmp_path / "none.yaml"
+    path.write_text(yaml.safe_dump([{**CPU[0], "op": "NotYet"}, {**CPU[0], "since": 99}, CPU[0]]))
+    none.touch()
+    for files in (emit_kernels(path), emit_cuda_kernels(path, path, none)):
+        [text] = files.values()
+        scope: dict = {}
+        exec(text, scope)
+        [table] = [value for name, value in scope.items() if name.startswith("KERNELS")]
+        assert list(table) == [CPU[0]["op"]]
 
 
 def test_the_generated_table_is_that_of_the_specs():

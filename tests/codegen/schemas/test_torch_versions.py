@@ -100,6 +100,24 @@ def test_the_record_is_what_is_installed() -> None:
     assert compare_external(specs) == []
 
 
+def test_a_package_that_registers_another_schema_is_reported() -> None:
+    package = "ortable.exporter.checkpoints.operators"
+    entry = """
+- op: ortable_codes::{}(Tensor x) -> Tensor
+  requires: {}
+  out: {{shape: same(x), dtype: same(x)}}
+  lower: return x
+  samples: [{{x: "f32[2]"}}]
+"""
+    operators = ("linear", package), ("no_such", package), ("skipped", "a_module_that_nobody_has")
+    text = "".join(entry.format(*pair) for pair in operators)
+    specs = read_text(text, "given.yaml", Diagnostics(), registry=RECORD)
+    assert [line.partition("(")[0] for line in compare_external(specs)] == [
+        f"ortable_codes::linear: {package} registers ortable_codes::linear",
+        f"ortable_codes::no_such: {package} registers none",
+    ]
+
+
 def test_a_parsed_schema_is_the_registered_one() -> None:
     """Codegen gives the same result whether or not torch registers the operator."""
     differing = [

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import ortable
+from ortable import dtypes
+from ortable.builder import GraphBuilder
+from ortable.passes.rewrite.helpers.experts import can_quantize_expert
+from ortable.passes.weight_quantization import QuantizationRun, WeightOptions
 from tests.weights.experts import HIDDEN, KINDS, block
 
 EXPERTS = 4
@@ -69,3 +74,36 @@ def test_a_number_that_is_not_a_number_stays() -> None:
     with torch.no_grad():
         expected, result = module(x), program(x)
     assert torch.equal(result.isnan(), expected.isnan())
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_quantized"),
+    [
+        ({}, True),
+        ({"index": 2}, True),
+        ({"index": 3}, False),
+        ({"index": -1}, False),
+        ({"index": [1]}, False),  # the product has one more axis
+        ({"index": None}, False),
+        ({"shape": (3, 31, 64)}, False),  # less than a group of codes
+        ({"shape": (3, 32, 0)}, False),
+        ({"shape": (32, 64)}, False),
+        ({"dtype": np.float64}, False),
+        ({"options": None}, False),
+        ({"options": WeightOptions(exclude=("w.1",))}, False),
+        ({"options": WeightOptions(include=("w.1",))}, True),
+        ({"options": WeightOptions(include=("w.2",))}, False),
+    ],
+)
+def test_which_matrix_of_a_stack_gets_codes(changes: dict[str, Any], is_quantized: bool) -> None:
+    case = {"index": 1, "shape": (3, 32, 64), "dtype": np.float32, "options": WeightOptions()}
+    case |= changes
+    graph = GraphBuilder(21)
+    graph.rounding = None if case["options"] is None else QuantizationRun(case["options"])
+    weight = graph.make_initializer("w", np.ones(case["shape"], case["dtype"]))
+    if case["index"] is None:
+        index = graph.make_tensor_input("index", dtypes.int64, ())
+    else:
+        index = graph.make_initializer("", np.array(case["index"]))
+    assert can_quantize_expert(graph, weight, index, False) == is_quantized
+    assert not can_quantize_expert(graph, graph.op.Identity(weight), index, False)

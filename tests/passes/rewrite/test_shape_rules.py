@@ -44,6 +44,26 @@ def test_heads_share_keys_where_their_number_is_a_multiple() -> None:
         assert attention.head_groups(graph, "q", keys) == 0, keys
 
 
+@pytest.mark.parametrize(
+    ("shape", "axis", "expanded", "merged", "is_repeat"),
+    [
+        ((N, 2, M, 8), 2, (-1, -1, 3, -1, -1), (0, 6, -1, 8), True),
+        ((N, 2, M, 8), 1, (-1, 2, -1, -1, -1), (0, 4, -1, 8), False),  # heads are tiled
+        ((1, 2, M, 8), 2, (3, -1, 2, -1, -1), (3, 4, -1, 8), False),
+        ((N, 2, 4, 8), 2, (-1, -1, 3, -1, -1), (0, 3, 8, 8), False),
+        ((N, 2, 8), 2, (-1, -1, 3, -1), (0, 6, 8), False),
+    ],
+)
+def test_heads_are_repeated_one_after_another(
+    shape: Any, axis: int, expanded: Any, merged: Any, is_repeat: bool
+) -> None:
+    graph = make_graph(x=shape)
+    copies = graph.make_node("Unsqueeze", ["x", ints(graph, axis)])
+    copies = graph.make_node("Expand", [copies, ints(graph, *(max(d, 1) for d in expanded))])
+    heads = graph.make_node("Reshape", [copies, ints(graph, *merged)])
+    assert attention.heads_before_repeat(graph, heads) == ("x" if is_repeat else heads)
+
+
 def ops(builder: GraphBuilder) -> list[str]:
     return [node.op_type for node in builder.nodes]
 

@@ -506,7 +506,7 @@ def _module_and_source(origin: Any) -> tuple[str, str]:
     """Return the module and the source line that an FX node or its metadata names."""
     original = origin.find_original() if isinstance(origin, RewriteOrigin) else origin
     if isinstance(original, dict):
-        return str(original.get("module", "")), str(original.get("source", ""))
+        return str(original.get("module_path", "")), str(original.get("source", ""))
     if not isinstance(original, Node):
         return "", ""
     line = source_line(original)

@@ -81,13 +81,8 @@ class ProgramSource(ComparisonSource):
 
     def _make_graph(self, model: Any, fired: Mapping[str, int]) -> ProgramGraph:
         program = self.conversion.program
-        produced = {name for node in proto_of(model).graph.node for name in node.output}
         nodes = {**program.results, **returned_nodes(model, program)}
-        names = {
-            name: node
-            for name, node in nodes.items()
-            if name in produced and node in self.results.expected
-        }
+        names = {name: node for name, node in nodes.items() if node in self.results.expected}
         return ProgramGraph(model, names, program.cases, fired)
 
     def make_feeds(self, converted: ProgramGraph) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import torch
 from torch.fx import Node
 
 from ortable.compat.torch import OpOverload, pytree
+from ortable.debug.explain_records import format_count
 from ortable.interpreter.tables import LOADED_SPECS
 
 from .mismatch import find_producer, operator_name
@@ -348,7 +349,8 @@ def minimize(
             if find_producer(item) is item and not is_creation_op(item)
         ]
     )
-    more_operators = f"; needs {operators - 1} operators before it" if operators > 1 else ""
+    count = format_count(operators - 1, "operator")
+    more_operators = f"; needs {count} before it" if operators > 1 else ""
     script = script_text(
         title=f"{operator_name(node)} in eager and through ortable: status 1 while they differ.",
         about=f"{about}{more_operators}",
