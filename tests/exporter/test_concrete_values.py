@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -56,7 +59,7 @@ class Table(torch.nn.Module):
         for scale, shift in copy.tolist():
             x = x * scale + shift
         for row in self.table:
-            if row.sum() > 4:
+            if (~row).sum() < -6:
                 x = x[:, : row[0]]
         return x.repeat(1, int(self.table.max())) * float(self.table[0, 1])
 
@@ -76,14 +79,14 @@ class ReadsWrittenBuffer(torch.nn.Module):
 class WritesConstant(torch.nn.Module):
     """A module that writes data into a constant and branches on it."""
 
-    def __init__(self, through_a_view: bool) -> None:
+    def __init__(self, through_a_view: bool, write) -> None:
         super().__init__()
-        self.through_a_view = through_a_view
+        self.through_a_view, self.write = through_a_view, write
 
     def forward(self, x, n):
         sizes = torch.tensor([2, 2])
         part = sizes[0:1] if self.through_a_view else sizes
-        part[0] = n
+        self.write(part, n)
         return x + 1 if sizes[0] > 3 else x * 2
 
 
@@ -122,9 +125,12 @@ def test_a_buffer_that_forward_writes_is_refused() -> None:
         to_onnx(ReadsWrittenBuffer(), (torch.rand(2, 6),), export_options=TRACING)
 
 
+@pytest.mark.parametrize(
+    "write", [lambda part, n: operator.setitem(part, 0, n), operator.ior, torch.Tensor.copy_]
+)
 @pytest.mark.parametrize("through_a_view", [False, True])
-def test_a_constant_that_data_is_written_into_is_a_decision(through_a_view) -> None:
-    module, x = WritesConstant(through_a_view), torch.rand(2, 6)
+def test_a_constant_that_data_is_written_into_is_a_decision(through_a_view, write) -> None:
+    module, x = WritesConstant(through_a_view, write), torch.rand(2, 6)
     model = to_onnx(module, (x, torch.tensor(2)), export_options=TRACING)
     for n in (2, 7):
         assert_same(model, module, (x, torch.tensor(n)))
@@ -140,4 +146,41 @@ def test_a_size_in_a_tensor_is_the_size() -> None:
 def test_random_numbers_are_not_known() -> None:
     with FakeTensorMode(), ConcreteValues({}, {}, ConcreteReads()) as concrete_values:
         random, sequence = torch.randint(5, (3,)) + 1, torch.arange(3) + 1
-        assert concrete_values.find_value(random).value is None and sequence.tolist() == [1, 2, 3]
+        product = sequence * random  # reads both
+        assert sequence.tolist() == [1, 2, 3]
+        assert all(concrete_values.find_value(t).value is None for t in (random, product))
+
+
+def test_an_operator_without_tensors_writes_to_none() -> None:
+    calls: list[int] = []
+
+    def log_(n: int) -> None:
+        calls.append(n)
+
+    torch.library.custom_op("concrete_values::log_", log_, mutates_args=())
+    with ConcreteValues({}, {}, ConcreteReads()):
+        torch.ops.concrete_values.log_(3)
+    assert calls == [3]
+
+
+@torch.library.custom_op("concrete_values::store", mutates_args=("a",))
+def store(a: torch.Tensor, n: torch.Tensor) -> None:
+    a.copy_(n)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        torch.ops.aten.add_.Tensor,
+        torch.ops.concrete_values.store,
+        lambda a, n: torch._foreach_add_([torch.zeros(2, dtype=torch.int64), a], [n, n]),
+        lambda a, n: torch.fill_(value=n, input=a),
+        lambda a, n: torch.add(n, a, out=a),
+    ],
+)
+def test_what_is_written_to_is_not_known(write: Callable[..., object]) -> None:
+    with FakeTensorMode(), ConcreteValues({}, {}, ConcreteReads()) as concrete_values:
+        sizes, unknown = torch.tensor([2, 2]), torch.randint(5, ())
+        assert concrete_values.find_value(sizes).value is not None
+        write(sizes, unknown)
+        assert concrete_values.find_value(sizes).value is None

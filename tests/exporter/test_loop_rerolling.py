@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ortable import ExportOptions, export, to_onnx
-from ortable.errors import ExportError, OptionError
+from ortable.errors import ExportError, FunctionNotFoundError, OptionError
 
 pytestmark = pytest.mark.alternates(parts=3)
 
@@ -399,6 +399,25 @@ class BranchesOnIndex(Net):
         return h
 
 
+class BranchesAfterSecond(Net):
+    """Branches on an index that a step after a peeled first one may have."""
+
+    def forward(self, x):
+        return torch.stack([x[:, t] * (2 if t > 1 else 3) for t in range(x.shape[1])], 1)
+
+
+class BranchesOnData(Net):
+    """Fails in the first step, peeled or not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runs = iter(range(9))
+
+    def forward(self, x):
+        next(self.runs)  # ends captures without end
+        return torch.stack([x[:, t] if x[0, t, 0] > 0 else -x[:, t] for t in range(x.shape[1])])
+
+
 class TwoLengths(Net):
     def forward(self, x):
         return torch.stack([a.sum() + b.sum() for a, b in zip(x, x.unbind(1), strict=False)])
@@ -430,6 +449,8 @@ REFUSED = {
     CountsRows: "cannot become one scan",
     AppendsConstant: "leaves behind in Python",
     BranchesOnIndex: "data-dependent",
+    BranchesAfterSecond: "data-dependent",
+    BranchesOnData: "data-dependent",
     TwoLengths: "may not have the same length",
     SwapsStates: "step 2 differs from step 1",
     NoLoop: "no loop over a dynamic size",
@@ -442,6 +463,13 @@ def test_refused(cls) -> None:
     with pytest.raises(ExportError, match=REFUSED[cls]):
         to_onnx(cls(), (torch.rand(2, 6, 4),), dynamic_shapes=SHAPES, export_options=LOOPS)
     assert not {"range", "zip", "enumerate", "len"} & set(globals())
+
+
+def test_a_sparse_constant_is_not_compared_between_steps() -> None:
+    sparse = torch.eye(4).to_sparse()
+    model = Counting(lambda x, _: torch.stack([r @ sparse.to_dense() for r in x.unbind(1)], 1))
+    with pytest.raises(FunctionNotFoundError, match="aten::to_dense"):
+        to_onnx(model, (torch.rand(2, 6, 4),), dynamic_shapes=SHAPES, export_options=LOOPS)
 
 
 def _different_operators(x, counter):

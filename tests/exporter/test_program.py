@@ -422,6 +422,17 @@ def test_the_module_of_a_program_has_its_containers() -> None:
     assert_like([result["a"], *result["b"]], [expected["a"], *expected["b"]])
 
 
+def test_a_graph_without_an_example_returns_its_containers() -> None:
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    y = graph.call_function(torch.relu, (x,))
+    x.meta["val"] = y.meta["val"] = X[0]
+    graph.output({"b": [y, (x, None)], "a": Point(y, {"c": x})})
+    result = export(torch.fx.GraphModule({}, graph))(-X[0])
+    positive = torch.relu(-X[0])
+    assert_like(result, {"b": [positive, (-X[0], None)], "a": Point(positive, {"c": -X[0]})})
+
+
 def test_sizes_that_depend_on_data_and_numbers_of_them() -> None:
     def forward(self, x):
         count = (x > 0).sum().item()

@@ -11,6 +11,7 @@ import torch
 from torch.export import Dim
 
 from ortable.errors import ExportError
+from ortable.exporter.capture.pt2_expressions import is_arithmetic
 from ortable.exporter.to_onnx import to_onnx
 
 from .helpers import assert_close, assert_same, eager, feeds_of, run_onnx
@@ -180,3 +181,20 @@ def test_an_onnx_file_is_no_program(tmp_path) -> None:
     to_onnx(torch.nn.ReLU(), (torch.rand(2),), filename=path)
     with pytest.raises(ExportError, match="an ONNX model already"):
         to_onnx(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "beyond"),
+    [
+        ("s0 * 9", "s0 * 'x'"), ("9 * s0", "'x' * s0"), ("9 * s0", "9 * b'x'"),
+        ("s0 * 9", "b'x' * 9"), (f"s0 - {1 << 64}", f"s0 - {(1 << 64) + 1}"),
+        ("s0**64", "s0**65"), ("s0**-64", "s0**-65"), ("1 << 64", "1 << 65"),
+        ("Pow(s0, Integer(64))", "Pow(s0, Integer(65))"), ("s0**2", "2**s0"),
+        ("s0**2 * s0**2", "(s0**2)**2"), ("Symbol('s0')", "Symbol('s__0')"),
+        ("Float('1e308', precision=64)", "Float('1', precision=65)"),
+        ("Float('1e308')", "Float('1e309')"),
+    ],
+)  # fmt: skip
+def test_texts_whose_values_may_be_too_large_are_no_arithmetic(text: str, beyond: str) -> None:
+    assert is_arithmetic(text)
+    assert not is_arithmetic(beyond)

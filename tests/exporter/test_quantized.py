@@ -15,6 +15,7 @@ from torch import nn
 from torch.ao.quantization.fx import _decomposed  # noqa: F401  (registers quantized_decomposed)
 
 import ortable
+from ortable.exporter.reporting.calibration import _shrink_moment
 
 from .helpers import run_onnx
 from .quantized_models import Block, ConvNet, Mlp, converted, operators, recipe, results
@@ -275,6 +276,18 @@ def test_weights_in_float8() -> None:
     x = torch.randn(ROWS, generator=torch.Generator().manual_seed(1))
     model = ortable.to_onnx(module, (x,), target_opset=21)
     assert difference(run_onnx(model, {"x": x.numpy()})[0], module(x)) < 1e-5
+
+
+# -- calibration
+
+
+@pytest.mark.parametrize(("rows", "share"), [(62, 0.2), (12, 1), (3, 1)])
+def test_fewer_rows_take_more_of_the_identity(rows: int, share: float) -> None:
+    """Compare with the formula of Chen et al. 2010: 18.75 / (1.5 * (rows + 0.5)), at most 1."""
+    moment = np.diag(np.array([4, 2, 1, 1], np.float32))
+    expected = (1 - share) * moment / 2 + share * np.eye(4)
+    np.testing.assert_allclose(_shrink_moment(moment, rows), expected, rtol=1e-5)
+    assert not _shrink_moment(0 * moment, rows).any()
 
 
 # -- refusals

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import onnxruntime
@@ -197,6 +198,22 @@ def test_names_and_sizes(exporter: Exporter) -> None:
     assert exported.input_names == [
         "input_ids", "past_key_values.0.conv_state", "past_key_values.0.recurrent_state"
     ]  # fmt: skip
+
+
+def test_layers_of_other_kinds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, cache = build("mamba"), transformers.DynamicCache()
+
+    def forward(input_ids: torch.Tensor, use_cache: bool, cache_params: Any = None) -> Any:
+        return SimpleNamespace(cache_params=cache)
+
+    monkeypatch.setattr(model, "forward", forward)
+    keys = torch.rand(1, 2, 3, 4)
+    for layer in (SimpleNamespace(), SimpleNamespace(number_of_states=2, keys=keys, values=keys)):
+        cache.layers = [layer]
+        with pytest.raises(ExportError, match=r"layer 0 of the cache of Mamba.* a Simple"):
+            make_state_space(model, False)
+    cache.layers = [type("DummyLayer", (), {})(), SimpleNamespace(keys=keys, values=keys)]
+    assert [len(layer) for layer in make_state_space(model, False).layers] == [0, 2]
 
 
 @pytest.mark.slow  # a model of two kinds of layers is exported

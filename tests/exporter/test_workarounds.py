@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import sys
 import threading
+import types
 
 import pytest
 import torch
@@ -361,6 +363,21 @@ def test_everything_is_put_back_after_an_error_too() -> None:
         assert not is_torch_restored() and len(registered_caches()) == 3
         raise KeyError("x")
     assert is_torch_restored() and registered_caches() == set() and active_patches() == ()
+
+
+def test_the_replaced_nms_of_torchvision_is_put_back_in_both_modules(monkeypatch) -> None:
+    def nms(*args):
+        return args
+
+    modules = [types.ModuleType(name) for name in ("torchvision.ops", "torchvision.ops.boxes")]
+    for module in modules:
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        monkeypatch.setattr(module, "batched_nms", nms, raising=False)
+    with bypass_export_some_errors() as names:
+        assert "batched_nms" in names and nms not in [m.batched_nms for m in modules]
+        boxes = torch.rand(3, 4)
+        assert modules[0].batched_nms(boxes, 1, 2, 3)[0] is boxes  # outside of an export
+    assert [module.batched_nms for module in modules] == [nms, nms]
 
 
 def test_regions_may_be_nested() -> None:

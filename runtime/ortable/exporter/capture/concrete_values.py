@@ -221,16 +221,20 @@ class ConcreteValues(TorchFunctionMode):
             return
         leaves = list(iterate_leaves((args, kwargs)))
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        writes = _writes(name)
+        if _writes_to_others(func, name, args):
+            for tensor in tensors:
+                self.note_write(tensor)
+                self.invalidate_tensor(tensor)
+            return
+        writes = bool(tensors) and _writes(name)
         results = [item for item in iterate_leaves(result) if isinstance(item, torch.Tensor)]
         if not writes and not results:
             return
         concretes = [self.find_value(operand) for operand in tensors]
-        if writes and concretes and isinstance(concretes[0].value, torch.Tensor):
-            buffer_name = self.buffer_names.get(_storage_pointer(concretes[0].value))
-            self.answers.written |= {buffer_name} if buffer_name else set()
+        if writes:
+            self.note_write(tensors[0])
         if any(concrete.value is None for concrete in concretes):
-            if writes and tensors:
+            if writes:
                 self.invalidate_tensor(tensors[0])
             return
         sources = frozenset().union(*(concrete.sources for concrete in concretes))
@@ -246,12 +250,19 @@ class ConcreteValues(TorchFunctionMode):
         elif all(map(_may_be_small, results)):
             values = self.compute_call(func, args, kwargs)
         if values is None or len(values) != len(results):
-            if writes and tensors:
+            if writes:
                 self.invalidate_tensor(tensors[0])
             return
         for tensor, value in zip(results, values, strict=True):
             if value is not None and (not isinstance(value, torch.Tensor) or _is_small(value)):
                 self.values[tensor] = _ConcreteValue(value, sources)
+
+    def note_write(self, written: torch.Tensor) -> None:
+        """Record that the buffer in whose memory the tensor is, if there is one, is written to."""
+        value = self.find_value(written).value
+        if isinstance(value, torch.Tensor):
+            buffer_name = self.buffer_names.get(_storage_pointer(value))
+            self.answers.written |= {buffer_name} if buffer_name else set()
 
     def invalidate_tensor(self, written: torch.Tensor) -> None:
         """Drop the values of a tensor that was written to and of tensors that share its memory."""
@@ -385,7 +396,26 @@ def _writes(name: str) -> bool:
     if name.startswith("__") and name.endswith("__"):
         binary_name = f"__{name[3:]}"  # of __iadd__
         return name == "__setitem__" or (name[2] == "i" and hasattr(operator, binary_name))
-    return name.endswith("_")
+    return name.partition(".")[0].endswith("_")  # "add_.Tensor" is an overload
+
+
+def _writes_to_others(func: Any, name: str, args: Sequence[Any]) -> bool:
+    """Whether a function may write to other tensors than its first argument.
+
+    Operators that users define write to any argument, `torch._foreach_add_` to a list, and
+    `torch.fill_(value=n, input=x)` has no first argument.
+    """
+    if _writes(name):
+        return name.startswith("_foreach_") or not args
+    if isinstance(func, OpOverload):
+        return _has_written_argument(func)
+    overloads = func.overloads() if isinstance(func, OpOverloadPacket) else ()
+    return any(_has_written_argument(getattr(func, overload)) for overload in overloads)
+
+
+def _has_written_argument(overload: OpOverload) -> bool:
+    arguments = overload._schema.arguments
+    return any(a.alias_info and a.alias_info.is_write and not a.is_out for a in arguments)
 
 
 def _takes_numbers(func: Any, name: str) -> bool:
