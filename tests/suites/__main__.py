@@ -86,7 +86,7 @@ def extremes() -> Suite:
 def inductor() -> Suite:
     from .inductor_check import cases, check_case
 
-    return Suite("inductor", cases, check_case, _count_modes, parts=8)
+    return Suite("inductor", cases, check_case, _count_modes, parts=16)
 
 
 def torch_mlir() -> Suite:
