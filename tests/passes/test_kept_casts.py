@@ -23,6 +23,9 @@ X = torch.tensor([1.0001, 1e-9, 1e10, 3e38, 2.7])
         lambda x: x.type_as(x.half()) - 1,
         lambda x: torch.where(x.half() == 0, 1.0, 1 / x.half()),
         lambda x: x[0].half() > 1,
+        lambda x: (x.clamp(max=70000).long() * 1025).half() == 2048,
+        lambda x: x.long().clamp(max=70000).half().isfinite(),
+        lambda x: torch.cond(x.sum() > 0, lambda x: x.half() > 1, lambda x: x.half() < 1, (x,)),
     ],
 )
 @pytest.mark.parametrize("rewrites", ["all", "none"])

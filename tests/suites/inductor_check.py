@@ -25,6 +25,7 @@ from torch.utils import _pytree as pytree
 
 import ortable
 from ortable.errors import FallbackWarning
+from tests.modules import Function
 
 from .inductor import Program, load_programs
 from .torch_check import classify_error, error_line, find_difference
@@ -153,22 +154,11 @@ def _make_call(program: Program, mode: str, backend: str | None, hints: bool) ->
     if program.dynamic:
         free = {0: torch.export.Dim.AUTO}
         shapes = (tuple(free if x.shape[:1] == (_FREE,) else None for x in args),)
-    module = _Function(program.run)
+    module = Function(program.run)
     if backend == "ortable":
         return ortable.export(module, args, dynamic_shapes=shapes, target_opset=21)
     exported = torch.export.export(module, args, dynamic_shapes=shapes, strict=False)
     return exported.run_decompositions({}).module()
-
-
-class _Function(torch.nn.Module):
-    """A module that calls a function."""
-
-    def __init__(self, run: Callable[..., Any]) -> None:
-        super().__init__()
-        self.run = run
-
-    def forward(self, *args: Any) -> Any:
-        return self.run(*args)
 
 
 def _require_gradients(args: tuple[Any, ...]) -> None:

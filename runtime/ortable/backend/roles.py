@@ -145,8 +145,8 @@ class Check:
     bound: int = 0
     dim: int | None = None
 
-    def holds(self, output: Tensor) -> bool:
-        """Return whether the check holds for the output."""
+    def is_satisfied(self, output: Tensor) -> bool:
+        """Return whether the output, a tensor, passes the check."""
         value = output.item() if self.dim is None else output.shape[self.dim]
         return bool(
             getattr(operator, self.comparison)(value, self.bound) if self.comparison else value

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 TOPICS = (
     "pointwise", "indexing", "reductions", "shapes_views", "layers", "mutation_alias", "dtypes",
     "scalars_symbols", "autograd", "control", "identities", "patterns", "operators", "functions",
@@ -56,6 +58,21 @@ def train(run: Run, inputs: Inputs, *options: str) -> Program:
 def every(run: Run, inputs: Inputs, *options: str) -> Program:
     """Return a program that runs in every mode."""
     return Program(run, inputs, dynamic=True, gradient=True, options=options)
+
+
+def matrix(n: int) -> tuple[torch.Tensor]:
+    """Return a matrix of shape [n, 3]."""
+    return (torch.randn(n, 3),)
+
+
+def two_matrices(n: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return two matrices of shape [n, 3]."""
+    return torch.randn(n, 3), torch.randn(n, 3)
+
+
+def cube(n: int) -> tuple[torch.Tensor]:
+    """Return a tensor of shape [n, 3, 4]."""
+    return (torch.randn(n, 3, 4),)
 
 
 def load_programs() -> dict[str, Program]:

@@ -6,15 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn, tensor
 
-from . import dynamic, every, static, train
-
-
-def _x(n):
-    return (torch.randn(n, 3),)
-
-
-def _xy(n):
-    return torch.randn(n, 3), torch.randn(n, 3)
+from . import dynamic, every, matrix, static, train, two_matrices
 
 
 def _linear(n):
@@ -236,15 +228,15 @@ PROGRAMS = {
         lambda x, y: F.cross_entropy(
             F.normalize(x) @ F.normalize(y).t() / 0.1, torch.arange(x.shape[0])
         ),
-        _xy,
+        two_matrices,
     ),
     "dice loss": every(
         lambda x, y: 1 - (2 * (x.sigmoid() * y.sigmoid()).sum(1) + 1) / (x + y).sigmoid().sum(1),
-        _xy,
+        two_matrices,
     ),
     "codebook": train(_codebook, lambda n: (torch.randn(n, 3), torch.randn(5, 3))),
-    "hard choice with soft gradients": train(_hard_gumbel, _xy),
-    "mixed samples": every(lambda x, y: x * 0.3 + x.flip(0) * 0.7 + y.roll(1, 0), _xy),
+    "hard choice with soft gradients": train(_hard_gumbel, two_matrices),
+    "mixed samples": every(lambda x, y: x * 0.3 + x.flip(0) * 0.7 + y.roll(1, 0), two_matrices),
     # sequences
     "cache of a given place": dynamic(
         _write_cache, lambda n: (torch.zeros(2, 8, 3), torch.randn(2, 3), n - 3)
@@ -260,7 +252,7 @@ PROGRAMS = {
         lambda n: (torch.randn(n, 3), torch.randn(3)),
     ),
     "nucleus": static(_nucleus, lambda n: (torch.randn(n, 6),)),
-    "cumulative probabilities": every(lambda x: (x / 0.7).log_softmax(-1).exp().cumsum(-1), _x),
+    "cumulative probabilities": every(lambda x: (x / 0.7).log_softmax(-1).exp().cumsum(-1), matrix),
     "penalty of repeats": static(
         _penalty, lambda n: (torch.randn(n, 6), torch.stack([torch.randperm(6)[:2]] * n))
     ),
@@ -276,7 +268,7 @@ PROGRAMS = {
     "largest eigenvalue": train(_largest_eigenvalue, lambda n: (torch.randn(3, 3), torch.randn(3))),
     "ordinary differential equation": train(_ode, lambda n: (torch.randn(n, 3), torch.randn(3, 3))),
     # signals and images
-    "recursive filter": train(_filter, _x),
+    "recursive filter": train(_filter, matrix),
     "median filter": train(
         lambda x: F.pad(x, (1, 1), mode="replicate").unfold(-1, 3, 1).median(-1).values,
         lambda n: (torch.randn(1, n, 6),),
@@ -295,7 +287,7 @@ PROGRAMS = {
     "points of an image": train(_sample, lambda n: (torch.randn(4, 4), torch.rand(5, 2) * 3)),
     "shares of brightness": static(
         lambda x: torch.bincount((x * 3).clamp(0, 5).long().flatten(), minlength=6).cumsum(0) / 12,
-        _x,
+        matrix,
     ),
     # integers
     "game of life": dynamic(_life, lambda n: ((torch.rand(1, 1, n, 6) > 0.5).float(),)),

@@ -8,15 +8,7 @@ from torch import nn, tensor
 from torch.autograd import Function
 from torch.utils.checkpoint import checkpoint
 
-from . import every, static, train
-
-
-def _x(n):
-    return (torch.randn(n, 3),)
-
-
-def _xy(n):
-    return torch.randn(n, 3), torch.randn(n, 3)
+from . import every, matrix, static, train, two_matrices
 
 
 def _leaf(n):
@@ -182,33 +174,39 @@ def _linear(n):
 
 PROGRAMS = {
     # graphs of gradients
-    "one value used twice": every(lambda x: x * x + x, _x),
-    "one value used in many ways": every(lambda x: (x.sum(), x.exp() * x, x[0] - x, x.t() @ x), _x),
-    "unused input": train(lambda x, y: x * 2, _xy),
-    "unused part": train(lambda x: x[:2] * 3, _x),
-    "constant result beside others": train(lambda x: (x * 2, torch.ones(3), x.detach().sum()), _x),
-    "detached": train(lambda x: (x.detach() * x, (x * 2).detach(), x.detach().exp() + x), _x),
-    "detached in the middle": train(lambda x: (x.sin().detach() * x.cos()).sum(), _x),
-    "straight through": train(lambda x: x + (x.round() - x).detach(), _x),
-    "no_grad": train(_no_grad, _xy),
-    "no_grad everywhere": train(torch.no_grad()(lambda x: x * 2 + 1), _x),
-    "enable_grad inside": train(_enable_grad, _x),
-    "inference_mode inside": static(_inference, _x),
+    "one value used twice": every(lambda x: x * x + x, matrix),
+    "one value used in many ways": every(
+        lambda x: (x.sum(), x.exp() * x, x[0] - x, x.t() @ x), matrix
+    ),
+    "unused input": train(lambda x, y: x * 2, two_matrices),
+    "unused part": train(lambda x: x[:2] * 3, matrix),
+    "constant result beside others": train(
+        lambda x: (x * 2, torch.ones(3), x.detach().sum()), matrix
+    ),
+    "detached": train(lambda x: (x.detach() * x, (x * 2).detach(), x.detach().exp() + x), matrix),
+    "detached in the middle": train(lambda x: (x.sin().detach() * x.cos()).sum(), matrix),
+    "straight through": train(lambda x: x + (x.round() - x).detach(), matrix),
+    "no_grad": train(_no_grad, two_matrices),
+    "no_grad everywhere": train(torch.no_grad()(lambda x: x * 2 + 1), matrix),
+    "enable_grad inside": train(_enable_grad, matrix),
+    "inference_mode inside": static(_inference, matrix),
     "set_grad_enabled": train(
         lambda x: (torch.set_grad_enabled(False), x * 2, torch.set_grad_enabled(True), x * 3)[1::2],
-        _x,
+        matrix,
     ),
     "one leaf of two": train(lambda x, y: (x * y, x + 1, y * 2), _leaf_and_constant),
-    "integer results": train(lambda x: (x * 2, x.argmax(1), (x > 0).sum(), x.long()), _x),
+    "integer results": train(lambda x: (x * 2, x.argmax(1), (x > 0).sum(), x.long()), matrix),
     "integer inputs": train(
         lambda x, i: x[i] * i[:, None], lambda n: (torch.randn(n, 3), torch.randint(0, n, (5,)))
     ),
-    "two losses": train(_two_losses, _xy),
-    "0-d results": train(lambda x: (x.mean(), x.norm(), x.logsumexp((0, 1)), x.max(), x[0, 0]), _x),
-    "input returned beside results": train(lambda x: (x, x * 2), _x),
-    "view returned": train(lambda x: (x[0], x.t(), (x * 2).view(-1), (x * 3)[1:]), _x),
+    "two losses": train(_two_losses, two_matrices),
+    "0-d results": train(
+        lambda x: (x.mean(), x.norm(), x.logsumexp((0, 1)), x.max(), x[0, 0]), matrix
+    ),
+    "input returned beside results": train(lambda x: (x, x * 2), matrix),
+    "view returned": train(lambda x: (x[0], x.t(), (x * 2).view(-1), (x * 3)[1:]), matrix),
     "expand reduces its gradient": every(
-        lambda x: (x[:1].expand(4, 3) * 2, x.sum(0, keepdim=True).expand(2, 5, 3)), _x
+        lambda x: (x[:1].expand(4, 3) * 2, x.sum(0, keepdim=True).expand(2, 5, 3)), matrix
     ),
     "broadcasts reduce gradients": every(
         lambda x, y, s: (x * y + s, x / s, torch.maximum(x, y)),
@@ -249,26 +247,28 @@ PROGRAMS = {
         lambda x: (x.amax(1), x.max(), x.max(1).values, x.amin(0)), lambda n: (torch.ones(n, 3),)
     ),
     "gradient of a sort and of ranks": train(
-        lambda x: (x.sort(0).values * torch.arange(4.0)[:, None], x.topk(2)[0]), _x
+        lambda x: (x.sort(0).values * torch.arange(4.0)[:, None], x.topk(2)[0]), matrix
     ),
-    "gradient of an index used twice": train(lambda x: x[[0, 0, 1]] * torch.arange(3.0), _x),
+    "gradient of an index used twice": train(lambda x: x[[0, 0, 1]] * torch.arange(3.0), matrix),
     "gradient of functions of products": train(
-        lambda x, y: ((x @ y.t()).softmax(1) @ y, F.cosine_similarity(x, y)), _xy
+        lambda x, y: ((x @ y.t()).softmax(1) @ y, F.cosine_similarity(x, y)), two_matrices
     ),
     "gradient of a determinant and inverse": train(
         lambda x: (torch.linalg.det(x), torch.linalg.inv(x), torch.linalg.solve(x, x[:, 0])),
         lambda n: (torch.randn(3, 3) + 3 * torch.eye(3),),
     ),
     "gradient of a cholesky factor": train(
-        lambda x: torch.linalg.cholesky(x @ x.t() + 3 * torch.eye(4)), _x
+        lambda x: torch.linalg.cholesky(x @ x.t() + 3 * torch.eye(4)), matrix
     ),
-    "gradient of half": train(lambda x: (x.half() * 2).float().sum() + x.half().sum(), _x),
+    "gradient of half": train(lambda x: (x.half() * 2).float().sum() + x.half().sum(), matrix),
     "gradient in another dtype": train(
         lambda x, y: x * y, lambda n: (torch.randn(n, 3).double(), torch.randn(n, 3))
     ),
-    "loop": every(_loop, _x),
-    "deep chain": train(lambda x: [x := (x * 1.01).sin() for _ in range(30)][-1], _x),
-    "scaled gradients": train(lambda x: (x * 1e-30).sum() * 1e30 + (x / 1e-20).sum() * 1e-20, _x),
+    "loop": every(_loop, matrix),
+    "deep chain": train(lambda x: [x := (x * 1.01).sin() for _ in range(30)][-1], matrix),
+    "scaled gradients": train(
+        lambda x: (x * 1e-30).sum() * 1e30 + (x / 1e-20).sum() * 1e-20, matrix
+    ),
     "layer and penalty": train(_penalty, _linear),
     "layer on detached inputs": train(lambda m, x: _selected(x, m), _linear),
     "frozen parameter": train(
@@ -278,8 +278,8 @@ PROGRAMS = {
             torch.randn(n, 3),
         ),
     ),
-    "requires_grad_ inside": train(lambda x: (x.detach().requires_grad_() * 2, x * 2)[1], _x),
-    "result that requires no gradient": train(lambda x: (x > 0).float() * 2, _x),
+    "requires_grad_ inside": train(lambda x: (x.detach().requires_grad_() * 2, x * 2)[1], matrix),
+    "result that requires no gradient": train(lambda x: (x > 0).float() * 2, matrix),
     "is_leaf and requires_grad": train(
         lambda x: (
             x.requires_grad,
@@ -291,20 +291,22 @@ PROGRAMS = {
         _leaf,
     ),
     # custom functions
-    "custom function": train(_Double.apply, _x),
+    "custom function": train(_Double.apply, matrix),
     "custom function in a chain": train(
-        lambda x: _Double.apply(x.sin()).exp() + _Double.apply(x), _x
+        lambda x: _Double.apply(x.sin()).exp() + _Double.apply(x), matrix
     ),
-    "custom function of two": train(_Cube.apply, _xy),
-    "custom function with one result used": train(lambda x, y: _Cube.apply(x, y)[1] * 2, _xy),
+    "custom function of two": train(_Cube.apply, two_matrices),
+    "custom function with one result used": train(
+        lambda x, y: _Cube.apply(x, y)[1] * 2, two_matrices
+    ),
     "custom function with constants": train(
-        lambda x: _Constant.apply(x, 2.5, "name") + _Constant.apply(x, 3, None), _x
+        lambda x: _Constant.apply(x, 2.5, "name") + _Constant.apply(x, 3, None), matrix
     ),
-    "custom function that rounds": train(lambda x: _Rounded.apply(x * 5) / 5, _x),
-    "custom function that reverses gradients": train(lambda x: (_Reversed.apply(x) * 2, x), _x),
-    "custom function with an integer result": train(_NoGradient.apply, _x),
-    "custom function of the new style": train(lambda x: _NewStyle.apply(x) * 2, _x),
-    "custom function without gradients": static(lambda x: _Cube.apply(x, x), _x),
+    "custom function that rounds": train(lambda x: _Rounded.apply(x * 5) / 5, matrix),
+    "custom function that reverses gradients": train(lambda x: (_Reversed.apply(x) * 2, x), matrix),
+    "custom function with an integer result": train(_NoGradient.apply, matrix),
+    "custom function of the new style": train(lambda x: _NewStyle.apply(x) * 2, matrix),
+    "custom function without gradients": static(lambda x: _Cube.apply(x, x), matrix),
     # checkpoints
     "checkpoint": train(
         lambda x, w: checkpoint(_block, x, w, use_reentrant=False),
@@ -316,16 +318,16 @@ PROGRAMS = {
             checkpoint(lambda y: y.exp() * y, x, use_reentrant=False),
             use_reentrant=False,
         ),
-        _x,
+        matrix,
     ),
     "checkpoint of a layer": train(
         lambda m, x: checkpoint(lambda y: m(y).relu(), x, use_reentrant=False) + x, _linear
     ),
     "checkpoint without gradients": static(
-        lambda x: checkpoint(lambda y: y * 2, x, use_reentrant=False), _x
+        lambda x: checkpoint(lambda y: y * 2, x, use_reentrant=False), matrix
     ),
     # hooks
-    "hook of an intermediate": train(_hooked, _x),
+    "hook of an intermediate": train(_hooked, matrix),
     "hook of a leaf": train(lambda x: (x.register_hook(lambda g: g + 1), x * 2)[1], _leaf),
     "forward hook of a module": train(
         lambda m, x: m(x),
@@ -353,15 +355,15 @@ PROGRAMS = {
         ),
     ),
     # gradients inside of the program
-    "gradient inside": static(_gradient_inside, _x),
+    "gradient inside": static(_gradient_inside, matrix),
     "gradient inside by functions": static(
-        lambda x: torch.func.grad(lambda y: (y**3).sum())(x), _x
+        lambda x: torch.func.grad(lambda y: (y**3).sum())(x), matrix
     ),
     "value and gradient": train(
-        lambda x: torch.func.grad_and_value(lambda y: y.exp().sum())(x), _x
+        lambda x: torch.func.grad_and_value(lambda y: y.exp().sum())(x), matrix
     ),
     "second order by functions": static(
-        torch.func.grad(lambda x: torch.func.grad(lambda y: (y**3).sum())(x).sum()), _x
+        torch.func.grad(lambda x: torch.func.grad(lambda y: (y**3).sum())(x).sum()), matrix
     ),
     "second order": static(_second_order, _leaf),
     "backward inside": static(_backward_inside, _leaf),
@@ -374,8 +376,10 @@ PROGRAMS = {
     "hessian": static(
         lambda x: torch.func.hessian(lambda y: (y**3).sum())(x), lambda n: (torch.randn(n),)
     ),
-    "vjp": static(lambda x, v: (lambda p: (p[0], p[1](v)))(torch.func.vjp(torch.sin, x)), _xy),
-    "jvp": static(lambda x, v: torch.func.jvp(torch.sin, (x,), (v,)), _xy),
+    "vjp": static(
+        lambda x, v: (lambda p: (p[0], p[1](v)))(torch.func.vjp(torch.sin, x)), two_matrices
+    ),
+    "jvp": static(lambda x, v: torch.func.jvp(torch.sin, (x,), (v,)), two_matrices),
     "gradients per sample": static(
         lambda w, x: torch.func.vmap(torch.func.grad(lambda w, x: (x @ w).tanh().sum()), (None, 0))(
             w, x
@@ -397,10 +401,10 @@ PROGRAMS = {
         ),
     ),
     "graph break in training": train(
-        lambda x: (y := x.sin(), torch._dynamo.graph_break(), (y * 2).cos() + x)[2], _x
+        lambda x: (y := x.sin(), torch._dynamo.graph_break(), (y * 2).cos() + x)[2], matrix
     ),
-    "data dependent branch in training": train(lambda x: x * 2 if x.sum() > 0 else x.exp(), _x),
+    "data dependent branch in training": train(lambda x: x * 2 if x.sum() > 0 else x.exp(), matrix),
     "nested functions in training": train(
-        lambda x: (lambda f: f(f(x)))(lambda y: y.tanh() * x), _x
+        lambda x: (lambda f: f(f(x)))(lambda y: y.tanh() * x), matrix
     ),
 }

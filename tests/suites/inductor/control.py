@@ -17,7 +17,7 @@ from torch._higher_order_ops import associative_scan, scan, while_loop
 from torch._higher_order_ops import map as torch_map
 from torch.func import vmap
 
-from . import dynamic, every, static, train
+from . import dynamic, every, matrix, static, train, two_matrices
 
 Point = namedtuple("Point", "x y")
 
@@ -80,14 +80,6 @@ class _Called(nn.Module):
     def forward(self, x):
         x = self.helper(self.linear(x), 1, 2, c=self.scale)
         return self.squared(x) @ self.doubled, getattr(self, "missing", 5)
-
-
-def _x(n):
-    return (torch.randn(n, 3),)
-
-
-def _xy(n):
-    return torch.randn(n, 3), torch.randn(n, 3)
 
 
 def _cond(x):
@@ -276,12 +268,12 @@ def _layouts(*xs):
 
 PROGRAMS = {
     # operators of control flow
-    "cond": dynamic(_cond, _x),
-    "cond in training": train(_cond, _x),
-    "cond nested": static(_nested_cond, _x),
-    "cond of tuples": static(_cond_of_tuples, _xy),
-    "cond with a closure": static(_cond_closure, _xy),
-    "cond on a size": dynamic(_cond_on_size, _x),
+    "cond": dynamic(_cond, matrix),
+    "cond in training": train(_cond, matrix),
+    "cond nested": static(_nested_cond, matrix),
+    "cond of tuples": static(_cond_of_tuples, two_matrices),
+    "cond with a closure": static(_cond_closure, two_matrices),
+    "cond on a size": dynamic(_cond_on_size, matrix),
     "cond on a number": static(
         lambda x, b: torch.cond(b, lambda x: x * 2, lambda x: x / 2, (x,)),
         lambda n: (torch.randn(n), True),
@@ -290,80 +282,82 @@ PROGRAMS = {
         lambda x, b: torch.cond(b, torch.sin, torch.cos, (x,)),
         lambda n: (torch.randn(n), tensor(False)),
     ),
-    "cond then functions": static(lambda x: _cond(x).sum(0) + x[0], _x),
-    "while_loop": static(_while, _x),
-    "while_loop of a dynamic size": dynamic(_while, _x),
-    "while_loop on data": static(_while_on_data, _x),
-    "while_loop that never runs": static(_while_never, _x),
-    "scan": static(_scan, _x),
-    "scan reversed": static(_scan_reversed, _x),
+    "cond then functions": static(lambda x: _cond(x).sum(0) + x[0], matrix),
+    "while_loop": static(_while, matrix),
+    "while_loop of a dynamic size": dynamic(_while, matrix),
+    "while_loop on data": static(_while_on_data, matrix),
+    "while_loop that never runs": static(_while_never, matrix),
+    "scan": static(_scan, matrix),
+    "scan reversed": static(_scan_reversed, matrix),
     "scan as a recurrent network": static(
         _recurrence, lambda n: (torch.randn(n, 3), torch.randn(3, 3))
     ),
     "associative_scan": static(
-        lambda x: associative_scan(torch.add, x, 0, combine_mode="generic"), _x
+        lambda x: associative_scan(torch.add, x, 0, combine_mode="generic"), matrix
     ),
     "associative_scan of products": static(
-        lambda x: associative_scan(lambda a, b: a * b, x, 1, combine_mode="generic"), _x
+        lambda x: associative_scan(lambda a, b: a * b, x, 1, combine_mode="generic"), matrix
     ),
-    "map": static(_map, _xy),
+    "map": static(_map, two_matrices),
     # transforms
-    "vmap": every(vmap(lambda x: x.sin() * x.sum()), _x),
-    "vmap of two": train(vmap(torch.dot), _xy),
+    "vmap": every(vmap(lambda x: x.sin() * x.sum()), matrix),
+    "vmap of two": train(vmap(torch.dot), two_matrices),
     "vmap of other axes": train(
         vmap(lambda x, y: x.outer(y), in_dims=(1, 0), out_dims=1),
         lambda n: (torch.randn(3, n), torch.randn(n, 3)),
     ),
-    "vmap of one of two": static(vmap(lambda x, y: x * y, in_dims=(0, None)), _xy),
-    "vmap nested": static(vmap(vmap(lambda x: x.exp() + 1)), _x),
+    "vmap of one of two": static(vmap(lambda x, y: x * y, in_dims=(0, None)), two_matrices),
+    "vmap nested": static(vmap(vmap(lambda x: x.exp() + 1)), matrix),
     "vmap of an index": static(
         vmap(lambda x, i: x.index_select(0, i)),
         lambda n: (torch.randn(n, 3), torch.randint(0, 3, (n, 2))),
     ),
-    "vmap of a condition": static(vmap(lambda x: torch.where(x.sum() > 0, x, -x)), _x),
+    "vmap of a condition": static(vmap(lambda x: torch.where(x.sum() > 0, x, -x)), matrix),
     "vmap of a layer": static(
         lambda m, x: vmap(m)(x), lambda n: (nn.Linear(3, 2), torch.randn(n, 5, 3))
     ),
-    "vmap in chunks": static(vmap(lambda x: x.softmax(0), chunk_size=2), _x),
-    "linearize": static(lambda x: torch.func.linearize(torch.sin, x)[1](torch.ones_like(x)), _x),
-    "functionalize": static(torch.func.functionalize(lambda x: x.clone().add_(1)), _x),
+    "vmap in chunks": static(vmap(lambda x: x.softmax(0), chunk_size=2), matrix),
+    "linearize": static(
+        lambda x: torch.func.linearize(torch.sin, x)[1](torch.ones_like(x)), matrix
+    ),
+    "functionalize": static(torch.func.functionalize(lambda x: x.clone().add_(1)), matrix),
     # graph breaks and Python
-    "graph break": every(_break, _x),
-    "graph breaks in a loop": static(_breaks_in_a_loop, _x),
-    "graph break in a call": static(_break_in_a_call, _x),
-    "print": static(_printed, _x),
-    "numpy": static(_numpy, _x),
-    "disabled function": static(lambda x: torch._dynamo.disable(torch.sin)(x * 2) + 1, _x),
-    "error caught": static(_caught, _x),
-    "error raised error": static(_raises, _x),
-    "assertion error": static(_asserts, _x),
+    "graph break": every(_break, matrix),
+    "graph breaks in a loop": static(_breaks_in_a_loop, matrix),
+    "graph break in a call": static(_break_in_a_call, matrix),
+    "print": static(_printed, matrix),
+    "numpy": static(_numpy, matrix),
+    "disabled function": static(lambda x: torch._dynamo.disable(torch.sin)(x * 2) + 1, matrix),
+    "error caught": static(_caught, matrix),
+    "error raised error": static(_raises, matrix),
+    "assertion error": static(_asserts, matrix),
     "enum as an argument": static(_dispatch, lambda n: (torch.randn(n, 3), Mode.MEAN)),
-    "generator": static(_generator, _x),
-    "closure": static(_closure, _x),
-    "recursion": train(_recursive, _x),
-    "context manager": static(_with_context, _x),
-    "cached function": static(lambda x: x * _cached_factor(3), _x),
-    "partial": static(functools.partial(torch.sum, dim=0, keepdim=True), _x),
+    "generator": static(_generator, matrix),
+    "closure": static(_closure, matrix),
+    "recursion": train(_recursive, matrix),
+    "context manager": static(_with_context, matrix),
+    "cached function": static(lambda x: x * _cached_factor(3), matrix),
+    "partial": static(functools.partial(torch.sum, dim=0, keepdim=True), matrix),
     "reduce and zip and map": static(
         lambda x, y: (
             functools.reduce(torch.add, [a * b for a, b in zip(x, y, strict=True)])
             + sum(map(torch.sum, x))
         ),
-        _xy,
+        two_matrices,
     ),
-    "sets and dicts": static(_sets_and_dicts, _x),
-    "strings": static(_strings, _x),
+    "sets and dicts": static(_sets_and_dicts, matrix),
+    "strings": static(_strings, matrix),
     "math functions": static(
-        lambda x: x * math.pi + math.sin(1.0) + math.ceil(0.5) + math.comb(5, 2), _x
+        lambda x: x * math.pi + math.sin(1.0) + math.ceil(0.5) + math.comb(5, 2), matrix
     ),
-    "unpacking": static(lambda x: (lambda first, *rest: first + sum(rest))(*x), _x),
+    "unpacking": static(lambda x: (lambda first, *rest: first + sum(rest))(*x), matrix),
     "builtins on tensors": static(
         lambda x: (abs(x), -x, ~(x > 0), divmod(7, 2), max(x[0, 0], x[0, 1]) * 1, sum(x)),
-        _x,
+        matrix,
     ),
-    "operators in place": static(lambda x, y: _in_place(x, y), _xy),
+    "operators in place": static(lambda x, y: _in_place(x, y), two_matrices),
     "object of a user": static(
-        lambda x: (lambda c: (c.step(x), c.step(x), c.value))(_Counter(1)), _x
+        lambda x: (lambda c: (c.step(x), c.step(x), c.value))(_Counter(1)), matrix
     ),
     "object as an argument": static(
         lambda x, c: c.step(x) + c.value, lambda n: (torch.randn(n), _Counter(2))
@@ -378,7 +372,7 @@ PROGRAMS = {
         lambda x: (
             x * 2 if isinstance(x, torch.Tensor) and hasattr(x, "shape") and not callable(x) else x
         ),
-        _x,
+        matrix,
     ),
     "comprehensions": static(
         lambda x: (
@@ -386,12 +380,12 @@ PROGRAMS = {
             [r.sum() for r in x],
             tuple(r for r in x),
         ),
-        _x,
+        matrix,
     ),
-    "early return": static(lambda x: x if x.dim() > 1 else x[None], _x),
-    "try and finally": static(lambda x: _finally(x), _x),
+    "early return": static(lambda x: x if x.dim() > 1 else x[None], matrix),
+    "try and finally": static(lambda x: _finally(x), matrix),
     # structures
-    "tuple and list results": static(lambda x: [x + 1, (x, [x * 2, None]), []], _x),
+    "tuple and list results": static(lambda x: [x + 1, (x, [x * 2, None]), []], matrix),
     "dict arguments and results": every(
         lambda d: {"y": d["x"] * 2, "z": {"w": d["x"].sum(), "k": 3}},
         lambda n: ({"x": torch.randn(n, 3)},),
@@ -421,10 +415,10 @@ PROGRAMS = {
         lambda c: dataclasses.replace(c, x=c.x + 1), lambda n: (Config(torch.randn(n), 3.0),)
     ),
     "results of torch as structures": static(
-        lambda x: (x.max(0), x.sort(1), x.topk(2), torch.linalg.qr(x)), _x
+        lambda x: (x.max(0), x.sort(1), x.topk(2), torch.linalg.qr(x)), matrix
     ),
     "fields of a result of torch": static(
-        lambda x: (x.max(0).values, x.max(0).indices, x.sort(1)[0]), _x
+        lambda x: (x.max(0).values, x.max(0).indices, x.sort(1)[0]), matrix
     ),
     "list argument": every(
         lambda xs: (torch.cat(xs), [x * 2 for x in xs]),
@@ -436,17 +430,19 @@ PROGRAMS = {
     ),
     "empty structures": static(lambda a, b, c: (a, b, c, torch.ones(2)), lambda n: ([], {}, ())),
     "deque": static(
-        lambda x: (lambda d: (d.append(x), d.popleft(), list(d))[2])(deque([x * 2, x])), _x
+        lambda x: (lambda d: (d.append(x), d.popleft(), list(d))[2])(deque([x * 2, x])), matrix
     ),
-    "arguments by name": static(lambda x, y=None, *rest, **more: x if y is None else x + y, _xy),
+    "arguments by name": static(
+        lambda x, y=None, *rest, **more: x if y is None else x + y, two_matrices
+    ),
     "size as an argument": static(
         lambda x, size: x.expand(size), lambda n: (torch.randn(1, 3), torch.Size([n, 3]))
     ),
     "mixed results": static(
-        lambda x: (x, 1, 2.5, "a", None, True, x.shape, x.dtype, x.device, [x.sum()]), _x
+        lambda x: (x, 1, 2.5, "a", None, True, x.shape, x.dtype, x.device, [x.sum()]), matrix
     ),
-    "nothing returned": static(lambda x: None, _x),
-    "only numbers returned": static(lambda x: (x.shape[0], x.dim()), _x),
+    "nothing returned": static(lambda x: None, matrix),
+    "only numbers returned": static(lambda x: (x.shape[0], x.dim()), matrix),
     # layouts of inputs
     "transposed inputs": every(
         lambda x, y: _layouts(x, y),
@@ -520,7 +516,7 @@ PROGRAMS = {
         lambda x, y: x.to_dense() + y, lambda n: (torch.eye(3).to_sparse(), torch.randn(3, 3))
     ),
     "nested calls of compiled functions": static(
-        lambda x: torch.compile(torch.sin, backend="eager")(x) + x, _x
+        lambda x: torch.compile(torch.sin, backend="eager")(x) + x, matrix
     ),
     "no inputs": static(lambda: torch.arange(5.0).sin(), lambda n: ()),
     "unused inputs": static(lambda x, y, z: y * 2, lambda n: (torch.randn(n), torch.randn(n), 3)),

@@ -9,17 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import tensor
 
-from . import Program, dynamic, every, static, train
+from . import Program, dynamic, every, matrix, static, train
 
 INF, NAN = math.inf, math.nan
 _NAMES = "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64"
 _DTYPES = {name: getattr(torch, name) for name in _NAMES.split()}
 _WIDE = {"uint16": torch.uint16, "uint32": torch.uint32, "uint64": torch.uint64}
 _FLOAT8 = {"float8_e4m3fn": torch.float8_e4m3fn, "float8_e5m2": torch.float8_e5m2}
-
-
-def _x(n):
-    return (torch.randn(n, 3),)
 
 
 def _halves(*dtypes):
@@ -123,7 +119,7 @@ PROGRAMS = {
     },
     **{
         f"casts of {name}": static(
-            lambda x, d=dtype: (x.to(d).float(), x.to(d).to(torch.bfloat16)), _x
+            lambda x, d=dtype: (x.to(d).float(), x.to(d).to(torch.bfloat16)), matrix
         )
         for name, dtype in _FLOAT8.items()
     },
@@ -155,10 +151,11 @@ PROGRAMS = {
         lambda n: (tensor([2**31, -(2**31) - 1, 255, 256, -1, 2**53 + 1, 65536]),),
     ),
     "rounded by a cast there and back": static(
-        lambda x: (x.half().float() - x, x.bfloat16().float() == x, x.double().float()), _x
+        lambda x: (x.half().float() - x, x.bfloat16().float() == x, x.double().float()), matrix
     ),
     "cast between functions": dynamic(
-        lambda x: ((x.half() * 2).float() + x.bfloat16().exp().float()).double().sin().half(), _x
+        lambda x: ((x.half() * 2).float() + x.bfloat16().exp().float()).double().sin().half(),
+        matrix,
     ),
     "type and to": static(
         lambda x: (
@@ -167,12 +164,12 @@ PROGRAMS = {
             x.to(x.double()),
             x.type(torch.BoolTensor),
         ),
-        _x,
+        matrix,
     ),
-    "float32 as double": every(lambda x: (x.double().exp() + 1).log().float(), _x),
+    "float32 as double": every(lambda x: (x.double().exp() + 1).log().float(), matrix),
     "bool as numbers": every(
         lambda x: ((x > 0) * x, (x > 0).float().mean(), (x > 0).sum(0) * 1.5, (x > 0).long() - 1),
-        _x,
+        matrix,
     ),
     "dtype as a result": static(
         lambda x: (
@@ -182,7 +179,7 @@ PROGRAMS = {
             x.is_floating_point(),
             x.element_size(),
         ),
-        _x,
+        matrix,
     ),
     "default dtype of literals": static(
         lambda x: (
@@ -193,7 +190,7 @@ PROGRAMS = {
             torch.tensor(1j),
             x + tensor(1),
         ),
-        _x,
+        matrix,
     ),
     # half precision
     "half arithmetic": train(
@@ -279,7 +276,7 @@ PROGRAMS = {
         lambda x, w: _autocast(lambda: (F.linear(x, w).relu(), x.softmax(1), (x @ w.t()).float())),
         lambda n: (torch.randn(n, 3), torch.randn(5, 3)),
     ),
-    "autocast of a part": static(lambda x: (_autocast(lambda: x @ x.t()), x @ x.t()), _x),
+    "autocast of a part": static(lambda x: (_autocast(lambda: x @ x.t()), x @ x.t()), matrix),
     # doubles
     "double functions": train(
         lambda x: (
@@ -372,7 +369,7 @@ PROGRAMS = {
             (x / 0.1).round().clamp(-128, 127).to(torch.int8).float() * 0.1,
             ((x / 0.1).round() + 128).clamp(0, 255).to(torch.uint8),
         ),
-        _x,
+        matrix,
     ),
     "int8 weights": every(
         lambda x, w, s: x @ (w.float() * s).t(),
@@ -393,7 +390,7 @@ PROGRAMS = {
                 x, torch.ones(3) / 9, torch.zeros(3, dtype=torch.int32), 1, 0, 255
             ),
         ),
-        _x,
+        matrix,
     ),
     # complex numbers
     "complex arithmetic": static(
@@ -437,9 +434,11 @@ PROGRAMS = {
             torch.fft.fft2(x).abs(),
             torch.fft.fftshift(x),
         ),
-        _x,
+        matrix,
     ),
-    "fourier filter": train(lambda x: torch.fft.ifft(torch.fft.fft(x) * torch.arange(3)).real, _x),
+    "fourier filter": train(
+        lambda x: torch.fft.ifft(torch.fft.fft(x) * torch.arange(3)).real, matrix
+    ),
     "complex conjugate views": static(
         lambda x: (x.conj(), x.conj().imag, x.mH, x.conj().resolve_conj() + 0), _complex
     ),
@@ -454,7 +453,7 @@ PROGRAMS = {
     "argmin of booleans error": static(lambda x: x.argmin(), _small(torch.bool)),
     # sizes of dtypes
     "bool indices and sums": dynamic(
-        lambda x: ((x > 0).any(1), (x > 0).all(0), (x > 0).sum(), (x > 0).int().cumsum(0)), _x
+        lambda x: ((x > 0).any(1), (x > 0).all(0), (x > 0).sum(), (x > 0).int().cumsum(0)), matrix
     ),
     "bool cat and pad": static(
         lambda x: (
@@ -463,10 +462,11 @@ PROGRAMS = {
             (x > 0).repeat(2, 1),
             (x > 0).flip(0),
         ),
-        _x,
+        matrix,
     ),
     "bool matmul by floats": static(
-        lambda x: ((x > 0).float() @ x.t(), torch.einsum("ij,kj->ik", (x > 0).half(), x.half())), _x
+        lambda x: ((x > 0).float() @ x.t(), torch.einsum("ij,kj->ik", (x > 0).half(), x.half())),
+        matrix,
     ),
     "overflow of a sum of float16": static(
         lambda x: (x.sum(), x.cumsum(0)[-1], x.mean()),
@@ -483,7 +483,7 @@ PROGRAMS = {
             torch.arange(1.5, 4),
             torch.linspace(0, 1, 3, dtype=torch.float64),
         ),
-        _x,
+        matrix,
     ),
     "full of dtypes": static(
         lambda x: (
@@ -493,10 +493,10 @@ PROGRAMS = {
             torch.full((2,), 1, dtype=torch.bfloat16),
             torch.full_like(x, 2.7, dtype=torch.int8),
         ),
-        _x,
+        matrix,
     ),
     "masks of different dtypes": static(
-        lambda x: x.masked_fill(x > 0, 1) + x.masked_fill((x > 0).logical_not(), tensor(2)), _x
+        lambda x: x.masked_fill(x > 0, 1) + x.masked_fill((x > 0).logical_not(), tensor(2)), matrix
     ),
 }
 

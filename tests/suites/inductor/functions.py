@@ -8,17 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn, tensor
 
-from . import dynamic, every, static, train
+from . import dynamic, every, matrix, static, train, two_matrices
 
 linalg, special = torch.linalg, torch.special
-
-
-def _x(n):
-    return (torch.randn(n, 3),)
-
-
-def _xy(n):
-    return torch.randn(n, 3), torch.randn(n, 3)
 
 
 def _square(n):
@@ -99,7 +91,7 @@ PROGRAMS = {
             (linalg.qr(x)[0] @ linalg.qr(x)[1]),
             linalg.qr(x, mode="r")[1].abs(),
         ),
-        _x,
+        matrix,
     ),
     "singular values": train(
         lambda x: (
@@ -108,12 +100,12 @@ PROGRAMS = {
             linalg.matrix_norm(x, 2),
             linalg.cond(x[:3]),
         ),
-        _x,
+        matrix,
     ),
     "eigenvalues": train(lambda x: (linalg.eigvalsh(x), linalg.eigh(x)[0]), _positive),
     "general eigenvalues": static(lambda x: linalg.eigvals(x).abs().sort()[0], _square),
-    "pseudo-inverse and rank": static(lambda x: (linalg.pinv(x), linalg.matrix_rank(x)), _x),
-    "least squares": static(lambda x, y: linalg.lstsq(x, y).solution, _xy),
+    "pseudo-inverse and rank": static(lambda x: (linalg.pinv(x), linalg.matrix_rank(x)), matrix),
+    "least squares": static(lambda x, y: linalg.lstsq(x, y).solution, two_matrices),
     "lu": static(
         lambda x: (
             linalg.lu_factor(x)[0],
@@ -136,9 +128,9 @@ PROGRAMS = {
             linalg.cross(x, y),
             torch.linalg.multi_dot([x.t(), y, x.t()]),
         ),
-        _xy,
+        two_matrices,
     ),
-    "vander": static(lambda x: (linalg.vander(x), torch.vander(x[0], 4, increasing=True)), _x),
+    "vander": static(lambda x: (linalg.vander(x), torch.vander(x[0], 4, increasing=True)), matrix),
     # losses
     "margins": train(
         lambda x, y, s: (
@@ -155,7 +147,7 @@ PROGRAMS = {
             F.triplet_margin_with_distance_loss(x, y, x.flip(0)),
             F.triplet_margin_loss(x, y, y.flip(0), swap=True, p=1.0),
         ),
-        _xy,
+        two_matrices,
     ),
     "margins of classes": train(
         lambda x, t: (
@@ -175,7 +167,7 @@ PROGRAMS = {
             F.poisson_nll_loss(x.exp(), y.exp(), log_input=False, full=True),
             F.gaussian_nll_loss(x, y, x.exp()),
         ),
-        _xy,
+        two_matrices,
     ),
     "divergences": train(
         lambda x, y: (
@@ -186,10 +178,10 @@ PROGRAMS = {
             F.smooth_l1_loss(x, y, beta=0.0),
             F.huber_loss(x, y, delta=0.3),
         ),
-        _xy,
+        two_matrices,
     ),
     "mean squared error with weights": train(
-        lambda x, y: F.mse_loss(x, y, weight=y.detach().abs()), _xy
+        lambda x, y: F.mse_loss(x, y, weight=y.detach().abs()), two_matrices
     ),
     "loss of a broadcast target": train(
         lambda x, y: (
@@ -197,7 +189,7 @@ PROGRAMS = {
             F.l1_loss(x, y[0]),
             F.binary_cross_entropy_with_logits(x, y.sigmoid(), y[0].sigmoid().detach()),
         ),
-        _xy,
+        two_matrices,
     ),
     "ctc": train(_ctc, lambda n: (torch.randn(6, 2, 5), tensor([[1, 2, 3], [2, 2, 0]]))),
     "classes by probabilities": train(
@@ -206,7 +198,7 @@ PROGRAMS = {
             F.cross_entropy(x, y.softmax(1), reduction="none"),
             F.cross_entropy(x[0], y[0].softmax(0)),
         ),
-        _xy,
+        two_matrices,
     ),
     "classes in double and half": static(
         lambda x, t: (
@@ -341,7 +333,7 @@ PROGRAMS = {
             special.gammaincc(x.abs(), y.abs()),
             torch.igamma(y.abs(), x.abs()),
         ),
-        _xy,
+        two_matrices,
     ),
     "gamma in several variables": train(
         lambda x: (
@@ -380,25 +372,27 @@ PROGRAMS = {
     "airy": static(lambda x: special.airy_ai(x), _unit),
     # statistics and sets
     "histograms": static(
-        lambda x: (torch.histc(x, 5), torch.histc(x, 3, -1, 1), torch.histogram(x, 4)[0]), _x
+        lambda x: (torch.histc(x, 5), torch.histc(x, 3, -1, 1), torch.histogram(x, 4)[0]), matrix
     ),
     "quantiles": train(
-        lambda x: (x.quantile(0.4), x.quantile(0.5, 0, True), x.nanquantile(0.25, 1)), _x
+        lambda x: (x.quantile(0.4), x.quantile(0.5, 0, True), x.nanquantile(0.25, 1)), matrix
     ),
     "quantiles by each rule": static(
         lambda x: [
             x.quantile(0.37, 0, interpolation=rule)
             for rule in ("linear", "lower", "higher", "midpoint", "nearest")
         ],
-        _x,
+        matrix,
     ),
-    "distances": train(lambda x, y: [torch.cdist(x, y, p) for p in (1.0, 2.0, math.inf, 3.0)], _xy),
+    "distances": train(
+        lambda x, y: [torch.cdist(x, y, p) for p in (1.0, 2.0, math.inf, 3.0)], two_matrices
+    ),
     "distances of many rows": static(
         lambda x, y: (torch.cdist(x, y), torch.cdist(x, y, compute_mode="use_mm_for_euclid_dist")),
         lambda n: (torch.randn(30, 3), torch.randn(40, 3)),
     ),
     "distance to itself": train(
-        lambda x: (torch.cdist(x, x), F.pairwise_distance(x, x + 1, p=1.0, keepdim=True)), _x
+        lambda x: (torch.cdist(x, x), F.pairwise_distance(x, x + 1, p=1.0, keepdim=True)), matrix
     ),
     "similarities": every(
         lambda x, y: (
@@ -406,19 +400,19 @@ PROGRAMS = {
             F.cosine_similarity(x[:, None], y[None], dim=-1),
             F.normalize(x) @ F.normalize(y).t(),
         ),
-        _xy,
+        two_matrices,
     ),
     "covariances": train(
-        lambda x: (x.cov(), x.t().corrcoef(), x[0].cov(), x.cov(fweights=tensor([1, 2, 1]))), _x
+        lambda x: (x.cov(), x.t().corrcoef(), x[0].cov(), x.cov(fweights=tensor([1, 2, 1]))), matrix
     ),
     "segments": static(
         lambda x, s: torch.segment_reduce(x, "sum", lengths=s),
         lambda n: (torch.randn(5), tensor([2, 0, 3])),
     ),
     "masked reductions": static(
-        lambda x: (torch.masked.sum(x, 1, mask=x > 0), torch.masked.mean(x, 0, mask=x > 0)), _x
+        lambda x: (torch.masked.sum(x, 1, mask=x > 0), torch.masked.mean(x, 0, mask=x > 0)), matrix
     ),
-    "renorm": train(lambda x: (x.renorm(2, 0, 0.5), x.renorm(1, 1, 1.0)), _x),
+    "renorm": train(lambda x: (x.renorm(2, 0, 0.5), x.renorm(1, 1, 1.0)), matrix),
     "embedding with a largest norm": static(
         lambda i, w: (F.embedding(i, w, max_norm=0.5), w * 2),
         lambda n: (tensor([0, 2]), torch.randn(4, 3)),
@@ -430,7 +424,7 @@ PROGRAMS = {
             torch.chain_matmul(x, y.t(), x),
             torch.cartesian_prod(x[0], y[0], x[1]),
         ),
-        _xy,
+        two_matrices,
     ),
     "combinations": static(
         lambda x: (
@@ -438,11 +432,11 @@ PROGRAMS = {
             torch.triu_indices(3, 4, 1),
             torch.tril_indices(3, 3),
         ),
-        _x,
+        matrix,
     ),
     "broadcast shapes": static(
         lambda x, y: (torch.broadcast_shapes(x.shape, (2, 1, 3)), torch.broadcast_tensors(x, y[0])),
-        _xy,
+        two_matrices,
     ),
     "results of comparisons": static(
         lambda x, y: (
@@ -452,7 +446,7 @@ PROGRAMS = {
             torch.is_tensor(x),
             x.is_nonzero() if x.numel() == 1 else 0,
         ),
-        _xy,
+        two_matrices,
     ),
     "sums of products": train(
         lambda x, y: (
@@ -461,7 +455,7 @@ PROGRAMS = {
             torch.addbmm(x[:, :3], y[None], x[None, :3]),
             torch.einsum("i,j->ij", x[0], y[0]),
         ),
-        _xy,
+        two_matrices,
     ),
     "einsum of three": train(
         lambda x, y: (
@@ -470,7 +464,7 @@ PROGRAMS = {
             torch.einsum("ij->", x),
             torch.einsum("ij,k->kji", x, y[0]),
         ),
-        _xy,
+        two_matrices,
     ),
     "einsum with repeated axes": static(
         lambda x: (
@@ -488,7 +482,7 @@ PROGRAMS = {
             F.rrelu(x, 0.1, 0.3, False),
             F.feature_alpha_dropout(x, 0.5, False),
         ),
-        _x,
+        matrix,
     ),
     "grid_sample of a volume": train(
         lambda x, g: F.grid_sample(x, g, align_corners=True),
@@ -532,7 +526,7 @@ PROGRAMS = {
         lambda n: (nn.Linear(3, 2), torch.randn(n, 3)),
     ),
     "clipped gradients": static(
-        lambda x, y: (setattr(x, "grad", y), nn.utils.clip_grad_norm_([x], 0.5))[1], _xy
+        lambda x, y: (setattr(x, "grad", y), nn.utils.clip_grad_norm_([x], 0.5))[1], two_matrices
     ),
     "spectral norm in eval": static(
         lambda m, x: m(x),

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import tensor
 
-from . import dynamic, every, static, train
+from . import cube, dynamic, every, matrix, static, train, two_matrices
 
 INF, NAN = math.inf, math.nan
 _EDGES = [NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 1e-40, 3e38, -3e38, 1e-20, 1e20]
@@ -21,18 +21,6 @@ def _edges(n):
 
 def _edge_pairs(n):
     return tensor(_EDGES)[:, None], tensor(_EDGES)
-
-
-def _x(n):
-    return (torch.randn(n, 3),)
-
-
-def _xy(n):
-    return torch.randn(n, 3), torch.randn(n, 3)
-
-
-def _cube(n):
-    return (torch.randn(n, 3, 4),)
 
 
 def _ints(n):
@@ -135,9 +123,9 @@ PROGRAMS = {
         lambda x: (x / 3, x / 1e-40, x / -0.0, x / 3e38, x / INF, x / NAN), _edges
     ),
     "distributed": static(lambda x: (x * 2 + x * 3, (x + 1) * x - x * x, x * (x + INF)), _edges),
-    "fma": every(lambda x, y: (x * y + x, x * y - x * y, x - (x / y) * y), _xy),
+    "fma": every(lambda x, y: (x * y + x, x * y - x * y, x - (x / y) * y), two_matrices),
     "difference of squares": train(
-        lambda x, y: (x * x - y * y, (x - y) * (x + y), (x - y) ** 2), _xy
+        lambda x, y: (x * x - y * y, (x - y) * (x + y), (x - y) ** 2), two_matrices
     ),
     # comparisons
     "not less": static(
@@ -247,7 +235,7 @@ PROGRAMS = {
             x.mean(1).mean(0),
             x.sum(1).amax(1),
         ),
-        _cube,
+        cube,
     ),
     "negated amax": static(
         lambda x: (-x.neg().amax(0), -x.neg().amin(0), (-x).argmax(0), x.neg().sort(0)[0].neg()),
@@ -390,14 +378,14 @@ PROGRAMS = {
     ),
     "cast around a view": static(
         lambda x: (x.int().t().float(), x.half().reshape(-1).float(), x.double()[1:].sum().float()),
-        _x,
+        matrix,
     ),
     "cast around a cat": static(
         lambda x: (
             torch.cat([x.half(), x.half()]).float(),
             torch.stack([x.int(), x.int()]).sum(0, dtype=torch.float32),
         ),
-        _x,
+        matrix,
     ),
     # moves
     "transposed twice": every(
@@ -406,7 +394,7 @@ PROGRAMS = {
             x.permute(1, 2, 0).permute(2, 0, 1),
             x.permute(1, 2, 0).permute(1, 2, 0),
         ),
-        _cube,
+        cube,
     ),
     "transposed and reshaped": every(
         lambda x: (
@@ -414,7 +402,7 @@ PROGRAMS = {
             x.reshape(-1, 3).t().reshape(3, -1, 4),
             x.transpose(0, 1).reshape(3, -1).t(),
         ),
-        _cube,
+        cube,
     ),
     "reshaped twice": every(
         lambda x: (
@@ -422,7 +410,7 @@ PROGRAMS = {
             x.reshape(-1, 6).reshape(-1, 2, 3),
             x.flatten(1).unflatten(1, (2, 6)),
         ),
-        _cube,
+        cube,
     ),
     "flipped and rolled twice": static(
         lambda x: (
@@ -432,7 +420,7 @@ PROGRAMS = {
             x.roll(2, 0).flip(0),
             x.flip(0)[1:],
         ),
-        _cube,
+        cube,
     ),
     "sliced and joined": every(
         lambda x: (
@@ -441,7 +429,7 @@ PROGRAMS = {
             torch.cat([x[:, :1], x[:, 1:2], x[:, 2:]], 1),
             torch.cat([x[:2], x[1:]]),
         ),
-        _cube,
+        cube,
     ),
     "joined and sliced": every(
         lambda x, y: (
@@ -451,7 +439,7 @@ PROGRAMS = {
             c[::2],
             c[-1],
         ),
-        _xy,
+        two_matrices,
     ),
     "split and stacked": train(
         lambda x: (
@@ -460,7 +448,7 @@ PROGRAMS = {
             torch.stack(x.unbind(0)[::-1]),
             torch.cat(x.chunk(3, 1)[::-1], 1),
         ),
-        _cube,
+        cube,
     ),
     "padded twice": every(
         lambda x: (
@@ -469,7 +457,7 @@ PROGRAMS = {
             F.pad(x, (2, 2))[..., 2:-2],
             F.pad(F.pad(x, (-1, 0)), (1, 0)),
         ),
-        _cube,
+        cube,
     ),
     "repeated and expanded": every(
         lambda x: (
@@ -477,7 +465,7 @@ PROGRAMS = {
             x[:, None].expand(-1, 2, -1, -1).reshape(-1, 3, 4),
             x.repeat(2, 1, 1)[: x.shape[0]],
         ),
-        _cube,
+        cube,
     ),
     "expanded and reduced": every(
         lambda x: (
@@ -486,7 +474,7 @@ PROGRAMS = {
             x[:, :1].expand(-1, 7, -1).mean(1),
             x[..., None].expand(-1, -1, -1, 3).prod(-1),
         ),
-        _cube,
+        cube,
     ),
     "unsqueezed and squeezed": static(
         lambda x: (
@@ -495,7 +483,7 @@ PROGRAMS = {
             x.unsqueeze(-1).squeeze(-1),
             x[None, :, None].squeeze((0, 2)),
         ),
-        _cube,
+        cube,
     ),
     "gathered twice": train(
         lambda x: (
@@ -503,7 +491,7 @@ PROGRAMS = {
             x.index_select(0, tensor([3, 2])).index_select(1, tensor([2])),
             x[1:][tensor([0, -1])],
         ),
-        _cube,
+        cube,
     ),
     "sorted twice": static(
         lambda x: (
@@ -522,7 +510,7 @@ PROGRAMS = {
             x.cumsum(0).diff(dim=0),
             x.cumsum(0).cumsum(0),
         ),
-        _cube,
+        cube,
     ),
     "products with identities": train(
         lambda x: (
@@ -532,7 +520,7 @@ PROGRAMS = {
             x @ torch.full((3, 2), 0.5),
             x * torch.ones(3),
         ),
-        _x,
+        matrix,
     ),
     "products with infinities": static(
         lambda x: (
@@ -552,7 +540,7 @@ PROGRAMS = {
             x @ (y.t() / 3),
             -x @ -y.t(),
         ),
-        _xy,
+        two_matrices,
     ),
     "constants that fold": static(
         lambda x: (
@@ -561,7 +549,7 @@ PROGRAMS = {
             - torch.ones(3).cumsum(0) / torch.eye(3).sum(0)
             + tensor([1, 2, 3]).float().mean()
         ),
-        _x,
+        matrix,
     ),
     "same constant in two dtypes": static(
         lambda x: (
@@ -570,7 +558,7 @@ PROGRAMS = {
             x + tensor(1),
             x.long() + tensor(1),
         ),
-        _x,
+        matrix,
     ),
     "equal expressions with different zeros": static(
         lambda x: (_bits(x + 0.0), _bits(x + -0.0), _bits(x * 0.0), _bits(x * -0.0)),
@@ -583,10 +571,11 @@ PROGRAMS = {
             (x.exp() / x.exp().sum(1, keepdim=True)),
             x.softmax(1).argmax(1),
         ),
-        _x,
+        matrix,
     ),
     "variance by two ways": train(
-        lambda x: (x.var(0, correction=0) - ((x * x).mean(0) - x.mean(0) ** 2), x.std(0) ** 2), _x
+        lambda x: (x.var(0, correction=0) - ((x * x).mean(0) - x.mean(0) ** 2), x.std(0) ** 2),
+        matrix,
     ),
     "dynamic sizes that cancel": dynamic(
         lambda x: (
@@ -595,6 +584,6 @@ PROGRAMS = {
             x.mean(0) * x.shape[0],
             x.reshape(x.shape[1], x.shape[0]).t(),
         ),
-        _x,
+        matrix,
     ),
 }

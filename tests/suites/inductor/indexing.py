@@ -6,14 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import tensor
 
-from . import dynamic, every, static, train
+from . import dynamic, every, matrix, static, train
 
 aten = torch.ops.aten
 _SIZES = "capture_dynamic_output_shape_ops"
-
-
-def _x(n):
-    return (torch.randn(n, 3),)
 
 
 def _cube(n):
@@ -71,17 +67,17 @@ PROGRAMS = {
     "negative selects": every(
         lambda x: (x[-1], x[-1, -1], x[-1, ..., -2], x.select(-1, -5)), _cube
     ),
-    "select out of range error": static(lambda x: x[:, 3], _x),
-    "too many indices error": static(lambda x: x[0, 0, 0], _x),
-    "negative step error": static(lambda x: x[::-1], _x),
+    "select out of range error": static(lambda x: x[:, 3], matrix),
+    "too many indices error": static(lambda x: x[0, 0, 0], matrix),
+    "negative step error": static(lambda x: x[::-1], matrix),
     "index of 0-d": static(
         lambda x: (x[()], x[...], x[None], x[True], x[False]), lambda n: (tensor(2.0),)
     ),
     "index of 0-d error": static(lambda x: x[0], lambda n: (tensor(2.0),)),
-    "indexing with True": static(lambda x: (x[True], x[False], x[None, True]), _x),
-    "sliced at a tensor": static(lambda x, i: x[i : i + 2], lambda n: (*_x(n), tensor(1))),
+    "indexing with True": static(lambda x: (x[True], x[False], x[None, True]), matrix),
+    "sliced at a tensor": static(lambda x, i: x[i : i + 2], lambda n: (*matrix(n), tensor(1))),
     "narrow": every(lambda x: (x.narrow(0, 1, 2), x.narrow(-1, -2, 1), x.narrow(1, 3, 0)), _cube),
-    "narrow past the end error": static(lambda x: x.narrow(0, 2, 5), _x),
+    "narrow past the end error": static(lambda x: x.narrow(0, 2, 5), matrix),
     "slice of a slice": every(lambda x: x[1:][:, 1:][..., 1:4][:, :, ::2], _cube),
     "slice_scatter": every(
         lambda x, y: (
@@ -117,8 +113,8 @@ PROGRAMS = {
         _grid,
     ),
     "first and last axis": static(lambda x, i, j: (x[i, ..., j], x[i, :, 2], x[1, :, j]), _grid),
-    "list as an index": static(lambda x: (x[[0, 2]], x[[0, 1], [1, 2]], x[:, [2, 0, 0]]), _x),
-    "index by a boolean list": static(lambda x: x[:, [True, False, True]], _x),
+    "list as an index": static(lambda x: (x[[0, 2]], x[[0, 1], [1, 2]], x[:, [2, 0, 0]]), matrix),
+    "index by a boolean list": static(lambda x: x[:, [True, False, True]], matrix),
     "index of 0 elements": static(
         lambda x, i: (x[i], x[:, i], x[i, i]), lambda n: (torch.randn(n, 3), torch.empty(0).long())
     ),
@@ -133,9 +129,9 @@ PROGRAMS = {
         lambda x, i, j: (aten.index(x, [None, i]), aten.index(x, [None, None, j])), _grid
     ),
     "index of an index": every(lambda x, i: x[i][i % 3, i % 3], _rows),
-    "index by argsort": every(lambda x: x[x[:, 0].argsort()], _x),
-    "index by argmax": every(lambda x: x[torch.arange(x.shape[0]), x.argmax(1)], _x),
-    "reversed by an index": every(lambda x: x[torch.arange(x.shape[0] - 1, -1, -1)], _x),
+    "index by argsort": every(lambda x: x[x[:, 0].argsort()], matrix),
+    "index by argmax": every(lambda x: x[torch.arange(x.shape[0]), x.argmax(1)], matrix),
+    "reversed by an index": every(lambda x: x[torch.arange(x.shape[0] - 1, -1, -1)], matrix),
     "index_select": every(
         lambda x, i: (
             x.index_select(0, i),
@@ -170,12 +166,12 @@ PROGRAMS = {
             x.take_along_dim(x.argmax(0, keepdim=True), 0),
             x.take_along_dim(tensor([2, 0])),
         ),
-        _x,
+        matrix,
     ),
     # masks
     "mask": every(lambda x, m: (x[m], x[m].sum()), _masked, _SIZES),
     "mask of rows": dynamic(lambda x, m: (x[m[:, 0]], x[~m[:, 0]] * 2), _masked, _SIZES),
-    "mask without True": static(lambda x: x[x > 100], _x, _SIZES),
+    "mask without True": static(lambda x: x[x > 100], matrix, _SIZES),
     "mask of columns": static(lambda x, m: x[:, m[0]], _masked, _SIZES),
     "mask and an index": static(lambda x, m: x[m[:, 0], 1], _masked, _SIZES),
     "mask of a wrong shape error": static(lambda x, m: x[m[:2]], _masked),
@@ -216,7 +212,7 @@ PROGRAMS = {
         _assign_at, lambda n: (torch.randn(n, 3), tensor([2, 0]), torch.randn(2, 3))
     ),
     "assigned slices": every(
-        _assign(slice(1, 3), slice(None, None, 2)), lambda n: (*_x(n), tensor(7.0))
+        _assign(slice(1, 3), slice(None, None, 2)), lambda n: (*matrix(n), tensor(7.0))
     ),
     "assigned ellipsis": train(_assign(..., -1), lambda n: (torch.randn(n, 3), torch.randn(n))),
     "assigned everywhere": static(_assign(...), lambda n: (torch.randn(n, 3), torch.arange(3))),
@@ -228,14 +224,14 @@ PROGRAMS = {
         _assign(slice(0, 2)),
         lambda n: (torch.zeros(n, 3, dtype=torch.int32), tensor([1.9, -1.9, 7.2])),
     ),
-    "assigned nothing": static(_assign(slice(2, 2)), lambda n: (*_x(n), 5.0)),
+    "assigned nothing": static(_assign(slice(2, 2)), lambda n: (*matrix(n), 5.0)),
     "assigned a wrong shape error": static(
         _assign(0), lambda n: (torch.randn(n, 3), torch.randn(2))
     ),
     "assigned columns crossed": static(
         _assign(slice(None), [2, 0]), lambda n: (torch.randn(n, 3), torch.randn(n, 2))
     ),
-    "columns swapped": train(lambda x: _assign(slice(None), [2, 0])(x, x[:, [0, 2]]), _x),
+    "columns swapped": train(lambda x: _assign(slice(None), [2, 0])(x, x[:, [0, 2]]), matrix),
     "index_put of pairs": train(
         lambda x, i, v: x.index_put((i, tensor([0, 1])), v),
         lambda n: (torch.randn(n, 3), tensor([3, 1]), torch.randn(2)),
@@ -254,7 +250,8 @@ PROGRAMS = {
         lambda x, i, v: x.index_put((-1 - i,), v, accumulate=True), _put_rows
     ),
     "index_put with None": static(
-        lambda x, i: aten.index_put(x, [None, i], tensor(5.0)), lambda n: (*_x(n), tensor([0, 2]))
+        lambda x, i: aten.index_put(x, [None, i], tensor(5.0)),
+        lambda n: (*matrix(n), tensor([0, 2])),
     ),
     "index_put out of range error": static(
         lambda x, i, v: x.index_put((i + 2,), v, True), _put_rows
@@ -283,9 +280,11 @@ PROGRAMS = {
     ),
     "scatter of 0-d": static(lambda x: x.scatter(0, tensor(0), 5.0), lambda n: (tensor(2.0),)),
     "scatter of nothing": static(
-        lambda x: x.scatter(0, torch.empty(0, 3).long(), torch.empty(0, 3)), _x
+        lambda x: x.scatter(0, torch.empty(0, 3).long(), torch.empty(0, 3)), matrix
     ),
-    "scatter out of range error": static(lambda x: x.scatter(1, torch.full((4, 1), 3), 1.0), _x),
+    "scatter out of range error": static(
+        lambda x: x.scatter(1, torch.full((4, 1), 3), 1.0), matrix
+    ),
     "scatter_add": every(lambda x, i, v: x.scatter_add(0, i, v), _writes),
     "scatter_add of float16": static(lambda x, i, v: x.half().scatter_add(0, i, v.half()), _writes),
     "scatter_add of integers": static(
@@ -377,7 +376,7 @@ PROGRAMS = {
         lambda n: (torch.randn(2, n, 3),),
     ),
     "tril_indices": static(
-        lambda x: (x[tuple(torch.tril_indices(4, 3, -1))], torch.triu_indices(3, 3, 1)), _x
+        lambda x: (x[tuple(torch.tril_indices(4, 3, -1))], torch.triu_indices(3, 3, 1)), matrix
     ),
     "meshgrid": dynamic(
         lambda x: (

@@ -6,17 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn, tensor
 
-from . import dynamic, every, static, train
+from . import dynamic, every, matrix, static, train, two_matrices
 
 aten = torch.ops.aten
-
-
-def _x(n):
-    return (torch.randn(n, 3),)
-
-
-def _xy(n):
-    return torch.randn(n, 3), torch.randn(n, 3)
 
 
 def _same(n):
@@ -150,10 +142,10 @@ class _Replaced(nn.Module):
 
 PROGRAMS = {
     # results that are inputs or views of them
-    "input returned": every(lambda x: x, _x),
-    "input returned twice": static(lambda x: (x, x, [x]), _x),
-    "input and its copy": static(lambda x: (x, x.clone(), x + 0, x * 1), _x),
-    "inputs returned in another order": static(lambda x, y: (y, x, x + y), _xy),
+    "input returned": every(lambda x: x, matrix),
+    "input returned twice": static(lambda x: (x, x, [x]), matrix),
+    "input and its copy": static(lambda x: (x, x.clone(), x + 0, x * 1), matrix),
+    "inputs returned in another order": static(lambda x, y: (y, x, x + y), two_matrices),
     "no-ops return the input": static(
         lambda x: (
             x.contiguous(),
@@ -163,22 +155,24 @@ PROGRAMS = {
             x.type_as(x),
             x.expand_as(x),
         ),
-        _x,
+        matrix,
     ),
     "no-op views": static(
-        lambda x: (x.view(x.shape), x[:], x[...], x.reshape(x.shape), x.squeeze()), _x
+        lambda x: (x.view(x.shape), x[:], x[...], x.reshape(x.shape), x.squeeze()), matrix
     ),
-    "detach shares memory": train(lambda x: (x.detach(), x.detach() * 2, x.data), _x),
-    "alias of an input": static(lambda x: (aten.alias(x), x.view_as(x)), _x),
-    "views of an input": every(lambda x: (x[1:], x.t(), x[:, ::2], x.view(-1), x.diagonal()), _x),
-    "views of a view": every(lambda x: (x[1:], x[1:][:, 1:], x.t()[1:].t()), _x),
-    "views of an intermediate": every(lambda x: (y := x * 2, y[1:], y.t(), y.view(-1)), _x),
-    "only views of an intermediate": train(lambda x: ((y := x * 2)[0], y[1]), _x),
-    "chunks of an intermediate": train(lambda x: (x + 1).chunk(2), _x),
-    "expanded result": static(lambda x: (x[:1].expand(5, 3), (x[:1] * 2).expand(5, 3)), _x),
-    "result is the same tensor twice": static(lambda x: ((y := x + 1), y, y), _x),
+    "detach shares memory": train(lambda x: (x.detach(), x.detach() * 2, x.data), matrix),
+    "alias of an input": static(lambda x: (aten.alias(x), x.view_as(x)), matrix),
+    "views of an input": every(
+        lambda x: (x[1:], x.t(), x[:, ::2], x.view(-1), x.diagonal()), matrix
+    ),
+    "views of a view": every(lambda x: (x[1:], x[1:][:, 1:], x.t()[1:].t()), matrix),
+    "views of an intermediate": every(lambda x: (y := x * 2, y[1:], y.t(), y.view(-1)), matrix),
+    "only views of an intermediate": train(lambda x: ((y := x * 2)[0], y[1]), matrix),
+    "chunks of an intermediate": train(lambda x: (x + 1).chunk(2), matrix),
+    "expanded result": static(lambda x: (x[:1].expand(5, 3), (x[:1] * 2).expand(5, 3)), matrix),
+    "result is the same tensor twice": static(lambda x: ((y := x + 1), y, y), matrix),
     "constant results": static(
-        lambda x: (torch.ones(2), torch.zeros(()), None, 3, "text", x.shape), _x
+        lambda x: (torch.ones(2), torch.zeros(()), None, 3, "text", x.shape), matrix
     ),
     "strided result of a strided input": static(
         lambda x: (x, x[1:], x + 1), lambda n: (torch.randn(3, n).t(),)
@@ -188,12 +182,12 @@ PROGRAMS = {
         lambda n: (torch.randn(n, dtype=torch.complex64),),
     ),
     "view of a float input as bits": static(
-        lambda x: (x.view(torch.int32), x.view(torch.uint8)), _x
+        lambda x: (x.view(torch.int32), x.view(torch.uint8)), matrix
     ),
     # writes to inputs
-    "add_": every(lambda x: x.detach().add_(1), _x),
-    "input written and returned": static(_do(lambda x: x.mul_(2).add_(1), result=0), _x),
-    "input written without a result": dynamic(_do(lambda x: x.zero_()), _x),
+    "add_": every(lambda x: x.detach().add_(1), matrix),
+    "input written and returned": static(_do(lambda x: x.mul_(2).add_(1), result=0), matrix),
+    "input written without a result": dynamic(_do(lambda x: x.zero_()), matrix),
     "many functions in place": static(
         _do(
             lambda x: (
@@ -212,7 +206,7 @@ PROGRAMS = {
                 x.fmod_(0.3).trunc_().floor_().tanh_().relu_().reciprocal_().nan_to_num_(1, 2, 3)
             ),
         ),
-        _x,
+        matrix,
     ),
     "activations in place": static(
         _do(
@@ -224,14 +218,14 @@ PROGRAMS = {
             lambda x: F.threshold_(x, 0.1, 0.2),
             lambda x: F.dropout(x, 0.0, inplace=True),
         ),
-        _x,
+        matrix,
     ),
-    "written after it was read": static(lambda x: (y := x * 2, x.add_(1), y + x)[::2], _x),
-    "read before and after": static(lambda x: (x.sum(), x.add_(1).sum(), x.mul_(2).sum()), _x),
+    "written after it was read": static(lambda x: (y := x * 2, x.add_(1), y + x)[::2], matrix),
+    "read before and after": static(lambda x: (x.sum(), x.add_(1).sum(), x.mul_(2).sum()), matrix),
     "copied before the write": static(
-        lambda x: (x.clone(), torch.cat([x]), x.t().contiguous(), x.sin_())[:3], _x
+        lambda x: (x.clone(), torch.cat([x]), x.t().contiguous(), x.sin_())[:3], matrix
     ),
-    "view taken before the write": static(lambda x: (v := x[0], x.add_(1), v * 2)[::2], _x),
+    "view taken before the write": static(lambda x: (v := x[0], x.add_(1), v * 2)[::2], matrix),
     "written through a view": dynamic(
         _do(
             lambda x: x[1:].mul_(2),
@@ -239,58 +233,64 @@ PROGRAMS = {
             lambda x: x.view(-1)[::2].zero_(),
             result=0,
         ),
-        _x,
+        matrix,
     ),
     "written through a diagonal": static(
-        _do(lambda x: x.diagonal().fill_(9), lambda x: x.select(1, -1).neg_()), _x
+        _do(lambda x: x.diagonal().fill_(9), lambda x: x.select(1, -1).neg_()), matrix
     ),
     "written through unbind and chunk": static(
-        _do(lambda x: x.unbind(1)[0].add_(1), lambda x: x.chunk(2)[1].mul_(3)), _x
+        _do(lambda x: x.unbind(1)[0].add_(1), lambda x: x.chunk(2)[1].mul_(3)), matrix
     ),
-    "written through bits": static(_do(lambda x: x.view(torch.int32).bitwise_and_(0x7FFFFFFF)), _x),
+    "written through bits": static(
+        _do(lambda x: x.view(torch.int32).bitwise_and_(0x7FFFFFFF)), matrix
+    ),
     "written through the real part": static(
         _do(lambda x: x.real.add_(1), lambda x: torch.view_as_real(x)[..., 1].zero_()),
         lambda n: (torch.randn(n, dtype=torch.complex64),),
     ),
     "written through as_strided": static(
-        _do(lambda x: x.as_strided((2, 2), (3, 1), 1).fill_(7)), _x
+        _do(lambda x: x.as_strided((2, 2), (3, 1), 1).fill_(7)), matrix
     ),
-    "written row by row": static(_row_by_row, _x),
+    "written row by row": static(_row_by_row, matrix),
     "assigned slices": dynamic(
-        _do(_set_item(slice(1, 3), 5.0), _set_item((0, slice(None, None, 2)), -1.0), result=0), _x
+        _do(_set_item(slice(1, 3), 5.0), _set_item((0, slice(None, None, 2)), -1.0), result=0),
+        matrix,
     ),
     "assigned at indices": static(
-        _do(_set_item(([0, 2], 1), 5.0), _set_item(tensor([1, 3]), tensor([1.0, 2.0, 3.0]))), _x
+        _do(_set_item(([0, 2], 1), 5.0), _set_item(tensor([1, 3]), tensor([1.0, 2.0, 3.0]))), matrix
     ),
     "assigned by a mask": static(
-        _do(lambda x: _set_item(x > 0, 0.0)(x), lambda x: x.masked_fill_(x < -1, -1)), _x
+        _do(lambda x: _set_item(x > 0, 0.0)(x), lambda x: x.masked_fill_(x < -1, -1)), matrix
     ),
     "assigned a row to a column": static(
-        _do(lambda x: x[:, 0].copy_(x[0, 1]), lambda x: x[:3].copy_(x[:3].t().clone())), _x
+        _do(lambda x: x[:, 0].copy_(x[0, 1]), lambda x: x[:3].copy_(x[:3].t().clone())), matrix
     ),
-    "assigned overlapping slices of itself": static(_do(lambda x: x[1:].copy_(x[:-1].clone())), _x),
+    "assigned overlapping slices of itself": static(
+        _do(lambda x: x[1:].copy_(x[:-1].clone())), matrix
+    ),
     "copy_ of another dtype": static(
         _do(lambda x, y: x.copy_(y), result=0),
         lambda n: (torch.zeros(n, 3, dtype=torch.int32), torch.randn(n, 3) * 9),
     ),
     "copy_ that broadcasts": static(
-        _do(lambda x, y: x.copy_(y[0]), lambda x, y: x[:, :1].copy_(y[:, 2:]), result=0), _xy
+        _do(lambda x, y: x.copy_(y[0]), lambda x, y: x[:, :1].copy_(y[:, 2:]), result=0),
+        two_matrices,
     ),
-    "copy_ of a wrong shape error": static(_do(lambda x, y: x.copy_(y[:2])), _xy),
+    "copy_ of a wrong shape error": static(_do(lambda x, y: x.copy_(y[:2])), two_matrices),
     "in place with promotion error": static(
         _do(lambda x: x.add_(1.5)), lambda n: (torch.arange(n),)
     ),
-    "in place with a cast": static(_do(lambda x, y: x.add_(y.double()).mul_(y > 0)), _xy),
-    "in place that would broadcast itself error": static(_do(lambda x: x[:1].add_(x)), _x),
+    "in place with a cast": static(_do(lambda x, y: x.add_(y.double()).mul_(y > 0)), two_matrices),
+    "in place that would broadcast itself error": static(_do(lambda x: x[:1].add_(x)), matrix),
     "in place on an expanded input error": static(
         _do(lambda x: x.add_(1)), lambda n: (torch.randn(1, 3).expand(n, 3),)
     ),
     "in place on a leaf error": static(
         _do(lambda x: x.add_(1)), lambda n: (torch.randn(n, requires_grad=True),)
     ),
-    "leaf written without gradients": train(lambda x: _no_grad_add(x), _x),
+    "leaf written without gradients": train(lambda x: _no_grad_add(x), matrix),
     "comparison in place": static(
-        _do(lambda x, y: x.gt_(y), lambda x, y: x.logical_not_(), result=0), _xy
+        _do(lambda x, y: x.gt_(y), lambda x, y: x.logical_not_(), result=0), two_matrices
     ),
     "integers in place": static(
         _do(
@@ -309,14 +309,14 @@ PROGRAMS = {
             lambda x: x.put_(tensor([-1]), tensor([8.0])),
             lambda x: x.index_put_((tensor([0, 0]),), torch.ones(3), accumulate=True),
         ),
-        _x,
+        matrix,
     ),
     "scans and triangles in place": static(
-        _do(lambda x: x.cumsum_(0), lambda x: x.tril_(1), lambda x: x.cumprod_(1)), _x
+        _do(lambda x: x.cumsum_(0), lambda x: x.tril_(1), lambda x: x.cumprod_(1)), matrix
     ),
     "fill_diagonal_ and masked_scatter_": static(
         _do(lambda x: x.fill_diagonal_(0), lambda x: x.masked_scatter_(x > 1, torch.arange(12.0))),
-        _x,
+        matrix,
     ),
     "addcmul_ lerp_ addmm_ baddbmm_": static(
         _do(
@@ -325,11 +325,11 @@ PROGRAMS = {
             lambda x, y: x.addmm_(y, y[:3]),
             lambda x, y: x.addcdiv_(y, y.abs() + 1),
         ),
-        _xy,
+        two_matrices,
     ),
-    "swapped inputs": static(_swap, _xy),
+    "swapped inputs": static(_swap, two_matrices),
     "two inputs written": static(
-        _do(lambda x, y: x.add_(y), lambda x, y: y.mul_(x), result=1), _xy
+        _do(lambda x, y: x.add_(y), lambda x, y: y.mul_(x), result=1), two_matrices
     ),
     "views made in place": static(
         lambda x: (
@@ -338,10 +338,12 @@ PROGRAMS = {
             x.clone().squeeze_(),
             x.clone().transpose_(0, 1),
         ),
-        _x,
+        matrix,
     ),
-    "input transposed in place": static(_do(lambda x: x.t_(), result=0), _x),
-    "input unsqueezed in place": static(_do(lambda x: x.unsqueeze_(1), lambda x: x.mul_(2)), _x),
+    "input transposed in place": static(_do(lambda x: x.t_(), result=0), matrix),
+    "input unsqueezed in place": static(
+        _do(lambda x: x.unsqueeze_(1), lambda x: x.mul_(2)), matrix
+    ),
     # inputs that share memory
     "one tensor twice": static(
         _do(lambda x, y: x.add_(1), lambda x, y: y.mul_(2), result=1), _same
@@ -360,7 +362,7 @@ PROGRAMS = {
         lambda n: ((m := torch.randn(n, 3)), m.t(), m.view(-1)),
     ),
     "results share memory with written inputs": static(
-        lambda x: (x.add_(1)[1:], x.t(), x.view(-1)[2]), _x
+        lambda x: (x.add_(1)[1:], x.t(), x.view(-1)[2]), matrix
     ),
     "written inputs with strides": static(
         _do(lambda x, y: x.mul_(2), lambda x, y: y[1:].add_(1), result=0),
@@ -391,55 +393,62 @@ PROGRAMS = {
     ),
     # copies
     "writes to a copy": every(
-        _on_copy(lambda y: y.mul_(2), lambda y: y[1:].add_(1), lambda y: y.t()[0].neg_()), _x
+        _on_copy(lambda y: y.mul_(2), lambda y: y[1:].add_(1), lambda y: y.t()[0].neg_()), matrix
     ),
-    "writes to an empty tensor": every(_fill_lower, _x),
+    "writes to an empty tensor": every(_fill_lower, matrix),
     "assigned to zeros": train(
         lambda x: _on_copy(_set_item((slice(None), 0), 1.0), lambda y: y[0].copy_(x[1]))(
             torch.zeros(4, 3)
         ),
-        _x,
+        matrix,
     ),
     "masked writes to a copy": train(
-        _on_copy(lambda y: y.masked_fill_(y > 0, 0.5), lambda y: y[y < -1].mul_(2)), _x
+        _on_copy(lambda y: y.masked_fill_(y > 0, 0.5), lambda y: y[y < -1].mul_(2)), matrix
     ),
-    "rows swapped in a copy": train(_on_copy(lambda y: _set_item([0, 1], y[[1, 0]])(y)), _x),
+    "rows swapped in a copy": train(_on_copy(lambda y: _set_item([0, 1], y[[1, 0]])(y)), matrix),
     "copy of an expanded tensor written": train(
-        lambda x: x[:1].expand(4, 3).clone().add_(x).relu_(), _x
+        lambda x: x[:1].expand(4, 3).clone().add_(x).relu_(), matrix
     ),
-    "base of a written view": train(lambda x: ((y := x.sin())[0].mul_(2), y, y.sum())[1:], _x),
+    "base of a written view": train(lambda x: ((y := x.sin())[0].mul_(2), y, y.sum())[1:], matrix),
     "list of views written": static(
-        _on_copy(lambda y: [v.add_(i) for i, v in enumerate(y.unbind())]), _x
+        _on_copy(lambda y: [v.add_(i) for i, v in enumerate(y.unbind())]), matrix
     ),
-    "overwritten by itself": static(lambda x: x.copy_(x * 2).copy_(x.flip(0)), _x),
+    "overwritten by itself": static(lambda x: x.copy_(x * 2).copy_(x.flip(0)), matrix),
     "gradient through copy_": train(
-        lambda x, y: torch.zeros(4, 3).copy_(x) * y + torch.empty(4, 3).copy_(y[0]), _xy
+        lambda x, y: torch.zeros(4, 3).copy_(x) * y + torch.empty(4, 3).copy_(y[0]), two_matrices
     ),
     # out=
     "out of add and mm": static(
-        lambda x, y: (_out("add")(x, y), _out("mm", shape=(4, 4))(x, y.t())), _xy
+        lambda x, y: (_out("add")(x, y), _out("mm", shape=(4, 4))(x, y.t())), two_matrices
     ),
-    "out of cat and stack": static(lambda x, y: torch.cat([x, y], out=torch.empty(8, 3)), _xy),
+    "out of cat and stack": static(
+        lambda x, y: torch.cat([x, y], out=torch.empty(8, 3)), two_matrices
+    ),
     "out of sort": static(
-        lambda x: torch.sort(x, out=(torch.empty(4, 3), torch.empty(4, 3, dtype=torch.int64))), _x
+        lambda x: torch.sort(x, out=(torch.empty(4, 3), torch.empty(4, 3, dtype=torch.int64))),
+        matrix,
     ),
-    "out of another dtype": static(lambda x, y: _out("add", dtype=torch.float64)(x, y), _xy),
-    "out of a lesser dtype error": static(lambda x, y: _out("add", dtype=torch.int32)(x, y), _xy),
-    "out is an input": static(_out_input, _xy),
-    "out is a view of an input": static(lambda x, y: (torch.sin(y, out=x[:]), x)[1], _xy),
+    "out of another dtype": static(
+        lambda x, y: _out("add", dtype=torch.float64)(x, y), two_matrices
+    ),
+    "out of a lesser dtype error": static(
+        lambda x, y: _out("add", dtype=torch.int32)(x, y), two_matrices
+    ),
+    "out is an input": static(_out_input, two_matrices),
+    "out is a view of an input": static(lambda x, y: (torch.sin(y, out=x[:]), x)[1], two_matrices),
     # data, set_, resize_
-    "data assigned": static(_set_data, _xy),
+    "data assigned": static(_set_data, two_matrices),
     "data written": train(
         _write_data, lambda n: (torch.randn(n, 3, requires_grad=True), torch.randn(n, 3))
     ),
-    "set_": static(_do(lambda x, y: x.set_(y), result=0), _xy),
-    "set_ and write": static(lambda x, y: (x.set_(y), x.add_(1), y * 2)[2], _xy),
+    "set_": static(_do(lambda x, y: x.set_(y), result=0), two_matrices),
+    "set_ and write": static(lambda x, y: (x.set_(y), x.add_(1), y * 2)[2], two_matrices),
     "resize_ and resize_as_": static(
-        lambda x: (x.clone().resize_(2, 3), x.clone().resize_as_(x[:1])), _x
+        lambda x: (x.clone().resize_(2, 3), x.clone().resize_as_(x[:1])), matrix
     ),
-    "resize_ of an input": static(_do(lambda x: x.resize_(2, 2), result=0), _x),
-    "requires_grad_ of an intermediate": static(lambda x: (x + 1).requires_grad_(), _x),
-    "swap by data": static(lambda x, y: (setattr(x, "data", y.data), x + y)[1], _xy),
+    "resize_ of an input": static(_do(lambda x: x.resize_(2, 2), result=0), matrix),
+    "requires_grad_ of an intermediate": static(lambda x: (x + 1).requires_grad_(), matrix),
+    "swap by data": static(lambda x, y: (setattr(x, "data", y.data), x + y)[1], two_matrices),
     # modules
     "buffers": dynamic(lambda m, x: m(x), lambda n: (_Buffers(), torch.randn(n, 3))),
     "buffers in several calls": static(

@@ -5,22 +5,10 @@ from __future__ import annotations
 import torch
 from torch import tensor
 
-from . import dynamic, static, train
+from . import cube, dynamic, matrix, static, train, two_matrices
 
 aten = torch.ops.aten
 prims = torch.ops.prims
-
-
-def _x(n):
-    return (torch.randn(n, 3),)
-
-
-def _xy(n):
-    return torch.randn(n, 3), torch.randn(n, 3)
-
-
-def _cube(n):
-    return (torch.randn(n, 3, 4),)
 
 
 def _image(n):
@@ -144,7 +132,7 @@ PROGRAMS = {
                 x, x, [3, 4], y[1], y[2], None, None, [True, False, False]
             ),
         ),
-        _cube,
+        cube,
     ),
     "group norm backward": static(
         lambda x, w: (
@@ -178,10 +166,10 @@ PROGRAMS = {
             aten._softmax_backward_data(g, x.softmax(1), 1, torch.float32),
             aten._log_softmax_backward_data(g, x.log_softmax(0), 0, torch.float32),
         ),
-        _xy,
+        two_matrices,
     ),
     "softmax of half to float": static(
-        lambda x: (aten._softmax(x, 1, False), aten._log_softmax(x, -1, False)), _x
+        lambda x: (aten._softmax(x, 1, False), aten._log_softmax(x, -1, False)), matrix
     ),
     "activations backward": static(
         lambda g, x: (
@@ -198,7 +186,7 @@ PROGRAMS = {
             aten.mish_backward(g, x),
             aten.softshrink_backward(g, x, 0.3),
         ),
-        _xy,
+        two_matrices,
     ),
     "activations backward from results": static(
         lambda g, y: (
@@ -209,7 +197,7 @@ PROGRAMS = {
             aten.logit_backward(g, y.sigmoid()),
             aten.glu_backward(g[:, :1], y[:, :2], 1),
         ),
-        _xy,
+        two_matrices,
     ),
     "threshold at its bound": static(
         lambda x: (
@@ -256,7 +244,7 @@ PROGRAMS = {
     "reflection_pad2d backward": _padded("reflection_pad2d", [1, 2, 2, 1]),
     "replication_pad2d backward": _padded("replication_pad2d", [2, 1, 0, 3]),
     "reflection_pad1d backward": static(
-        lambda x: aten.reflection_pad1d_backward(aten.reflection_pad1d(x, [2, 1]), x, [2, 1]), _cube
+        lambda x: aten.reflection_pad1d_backward(aten.reflection_pad1d(x, [2, 1]), x, [2, 1]), cube
     ),
     "nearest resize backward": _resized("upsample_nearest2d", None, None),
     "exact nearest resize backward": _resized("_upsample_nearest_exact2d", None, None),
@@ -278,7 +266,7 @@ PROGRAMS = {
         lambda n: (torch.randn(2, 3, 6, 6),),
     ),
     "cumulative gradients": train(
-        lambda x: (aten.cumsum(x, 0), aten.cumprod(x, 1), aten.logcumsumexp(x, 0)), _x
+        lambda x: (aten.cumsum(x, 0), aten.cumprod(x, 1), aten.logcumsumexp(x, 0)), matrix
     ),
     # copies of views and unsafe forms
     "copies of views": dynamic(
@@ -294,7 +282,7 @@ PROGRAMS = {
             aten.transpose_copy.int(x, 0, 1),
             aten.squeeze_copy(x),
         ),
-        _x,
+        matrix,
     ),
     "copies of splits": static(
         lambda x: (
@@ -303,7 +291,7 @@ PROGRAMS = {
             aten.split_with_sizes_copy(x, [1, 3]),
             aten.unfold_copy(x, 0, 2, 1),
         ),
-        _x,
+        matrix,
     ),
     "unsafe forms": static(
         lambda x, i: (
@@ -331,18 +319,18 @@ PROGRAMS = {
             aten.index_fill(x, 0, tensor([1]), 5),
             aten.lift_fresh_copy(x),
         ),
-        _xy,
+        two_matrices,
     ),
     "in place by name": static(
         lambda x, y: (aten.add_(x, y), aten.mul_(x, 2), aten.copy_(y, x[0]), aten.zero_(y[1:]))[:2],
-        _xy,
+        two_matrices,
     ),
     "out by name": static(
         lambda x, y: (
             aten.add.out(x, y, out=torch.empty(4, 3)),
             aten.mm.out(x, y.t(), out=torch.empty(4, 4)),
         ),
-        _xy,
+        two_matrices,
     ),
     # conversions and factories
     "_to_copy": static(
@@ -351,7 +339,7 @@ PROGRAMS = {
             aten._to_copy(x, dtype=torch.float64),
             aten._to_copy(x.t(), dtype=torch.int32, memory_format=torch.contiguous_format),
         ),
-        _x,
+        matrix,
     ),
     "prims": static(
         lambda x: (
@@ -359,7 +347,7 @@ PROGRAMS = {
             prims.iota(5, start=2, step=3, dtype=torch.int64, device=x.device, requires_grad=False),
             prims.fmax(x, x * 2),
         ),
-        _x,
+        matrix,
     ),
     "factories by name": dynamic(
         lambda x: (
@@ -375,7 +363,7 @@ PROGRAMS = {
             aten.tril_indices(3, 3),
             aten.empty_strided([2, 3], [1, 2]).fill_(1),
         ),
-        _x,
+        matrix,
     ),
     "scalars by name": static(
         lambda x: (
@@ -387,7 +375,7 @@ PROGRAMS = {
             aten.bitwise_and.Scalar(x.int(), 3),
             aten.eq.Scalar(x, 0),
         ),
-        _x,
+        matrix,
     ),
     "rounding modes by name": static(
         lambda x, y: (
@@ -396,7 +384,7 @@ PROGRAMS = {
             aten.floor_divide(x, y),
             aten.round.decimals(x, decimals=1),
         ),
-        _xy,
+        two_matrices,
     ),
     "sums by name": static(
         lambda x: (
@@ -407,7 +395,7 @@ PROGRAMS = {
             aten.std.correction(x, [1], correction=0),
             aten.prod.dim_int(x, 0),
         ),
-        _x,
+        matrix,
     ),
     "norms by name": static(
         lambda x: (
@@ -415,7 +403,7 @@ PROGRAMS = {
             aten.norm.ScalarOpt_dim(x, None, [1], True),
             aten._weight_norm_interface(x, x[:, :1].clone(), 0),
         ),
-        _x,
+        matrix,
     ),
     "products by name": static(
         lambda x, y: (
@@ -426,7 +414,7 @@ PROGRAMS = {
             aten.linear(x, y),
             aten.dot(x[0], y[0]),
         ),
-        _xy,
+        two_matrices,
     ),
     "attention by name": static(
         lambda q, k, v: (
@@ -436,7 +424,7 @@ PROGRAMS = {
         ),
         lambda n: tuple(torch.randn(1, 2, n, 4) for _ in range(3)),
     ),
-    "dropout by name in eval": static(lambda x: aten.native_dropout(x, 0.5, False), _x),
+    "dropout by name in eval": static(lambda x: aten.native_dropout(x, 0.5, False), matrix),
     "searches by name": static(
         lambda x: (
             aten.sort.stable(x, stable=True, dim=0),
@@ -444,11 +432,11 @@ PROGRAMS = {
             aten.aminmax(x, dim=0),
             aten.argsort.stable(x, stable=True),
         ),
-        _x,
+        matrix,
     ),
     "scans by name": static(
         lambda x: (aten.cummax(x, 0), aten.cumsum(x, 1, dtype=torch.float64), aten.cummin(x, -1)),
-        _x,
+        matrix,
     ),
     "pads by name": static(
         lambda x: (
@@ -456,7 +444,7 @@ PROGRAMS = {
             aten.constant_pad_nd(x, [-1, 0, 1, -1]),
             aten.pad(x, [1, 0], "constant", 3.0),
         ),
-        _x,
+        matrix,
     ),
     "positions by name": static(
         lambda x: (
@@ -465,7 +453,7 @@ PROGRAMS = {
             aten.take(x, tensor([5])),
             aten.index_put(x, [tensor([1])], x[0]),
         ),
-        _x,
+        matrix,
     ),
     "special values by name": static(
         lambda x: (
@@ -476,7 +464,7 @@ PROGRAMS = {
             aten.special_erfcx(x),
             aten.special_chebyshev_polynomial_t(x, 3),
         ),
-        _x,
+        matrix,
     ),
     "bits by name": static(
         lambda x: (
@@ -506,9 +494,9 @@ PROGRAMS = {
                 x, torch.ones(3) / 9, torch.zeros(3), 1, 0, 15
             ),
         ),
-        _x,
+        matrix,
     ),
-    "quantized_decomposed": static(lambda x: _quantized(x), _x),
+    "quantized_decomposed": static(lambda x: _quantized(x), matrix),
     "weights of 4 and 8 bits": static(
         lambda x, w, s: aten._weight_int8pack_mm(x, w, s),
         lambda n: (

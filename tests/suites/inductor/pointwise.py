@@ -8,18 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import tensor
 
-from . import dynamic, every, static, train
+from . import dynamic, every, matrix, static, train, two_matrices
 
 INF, NAN = math.inf, math.nan
 _EDGES = [NAN, INF, -INF, 0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 1e-40, 3e38, -3e38, 88.0, -104.0]
-
-
-def _x(n):
-    return (torch.randn(n, 3),)
-
-
-def _xy(n):
-    return torch.randn(n, 3), torch.randn(n, 3)
 
 
 def _edges(n):
@@ -43,9 +35,10 @@ def _int_pairs(dtype, low=-7, high=8):
 
 
 PROGRAMS = {
-    "add and scale": every(lambda x, y: (x + y, x - y * 2, 3 - x, x * -1.5), _xy),
+    "add and scale": every(lambda x, y: (x + y, x - y * 2, 3 - x, x * -1.5), two_matrices),
     "alpha": every(
-        lambda x, y: (torch.add(x, y, alpha=2), torch.sub(x, y, alpha=-0.5), torch.rsub(x, y)), _xy
+        lambda x, y: (torch.add(x, y, alpha=2), torch.sub(x, y, alpha=-0.5), torch.rsub(x, y)),
+        two_matrices,
     ),
     "alpha of integers": static(
         lambda x, y: (
@@ -81,7 +74,7 @@ PROGRAMS = {
         ),
     ),
     "remainder with a scalar": every(
-        lambda x: (x % 2, x % -0.75, 5 % (x.detach().abs() + 0.1), torch.fmod(x, 0.3)), _x
+        lambda x: (x % 2, x % -0.75, 5 % (x.detach().abs() + 0.1), torch.fmod(x, 0.3)), matrix
     ),
     "remainder by zero error": static(
         lambda x, y: x % y, lambda n: (torch.arange(n), torch.zeros(n, dtype=torch.int64))
@@ -94,7 +87,7 @@ PROGRAMS = {
     ),
     "division by a zero of floats": static(lambda x: (x / 0, x // 0.0, 1 / (x * 0)), _edges),
     "powers": every(
-        lambda x: (x**2, x**3, x**-1, x**0, x.abs() ** 0.5, x.abs() ** -0.5, 2**x, x.pow(4)), _x
+        lambda x: (x**2, x**3, x**-1, x**0, x.abs() ** 0.5, x.abs() ** -0.5, 2**x, x.pow(4)), matrix
     ),
     "powers at the edges": static(torch.pow, _edge_pairs),
     "powers of integers": static(
@@ -102,8 +95,10 @@ PROGRAMS = {
     ),
     "negative powers of integers error": static(lambda x: x**-1, _ints(1, 5)),
     "float powers of integers": static(lambda x: (x**0.5, x**2.0, 2.0**x), _ints(0, 5)),
-    "float_power": static(lambda x, y: (torch.float_power(x, 2), torch.float_power(2, y)), _xy),
-    "tensor powers": train(lambda x, y: x.abs() ** y + (x.abs() + 1).pow(y), _xy),
+    "float_power": static(
+        lambda x, y: (torch.float_power(x, 2), torch.float_power(2, y)), two_matrices
+    ),
+    "tensor powers": train(lambda x, y: x.abs() ** y + (x.abs() + 1).pow(y), two_matrices),
     "overflow of int32": static(
         lambda x: (x + 1, x * 2, -x, x.abs(), x - 2**31 + 1, x << 1),
         lambda n: (tensor([2**31 - 1, -(2**31), 5, -1], dtype=torch.int32),),
@@ -148,7 +143,9 @@ PROGRAMS = {
     "signs of booleans": static(
         lambda x: (x.sign(), x.signbit(), x.logical_not()), lambda n: (tensor([True, False]),)
     ),
-    "copysign": train(lambda x, y: (x.copysign(y), torch.copysign(x, 2.0), x.copysign(-0.0)), _xy),
+    "copysign": train(
+        lambda x, y: (x.copysign(y), torch.copysign(x, 2.0), x.copysign(-0.0)), two_matrices
+    ),
     "exponentials": static(
         lambda x: (x.exp(), x.exp2(), x.expm1(), x.sigmoid(), x.tanh(), F.softplus(x)), _edges
     ),
@@ -161,7 +158,8 @@ PROGRAMS = {
     ),
     "roots": static(lambda x: (x.sqrt(), x.rsqrt(), x.reciprocal(), x.square()), _edges),
     "trigonometry": train(
-        lambda x: (x.sin(), x.cos(), x.tan(), x.atan(), x.sinh(), x.cosh(), x.tanh(), x.asinh()), _x
+        lambda x: (x.sin(), x.cos(), x.tan(), x.atan(), x.sinh(), x.cosh(), x.tanh(), x.asinh()),
+        matrix,
     ),
     "trigonometry at the edges": static(
         lambda x: (x.asin(), x.acos(), x.atan(), x.acosh(), x.atanh(), x.sinh(), x.cosh()), _edges
@@ -171,16 +169,18 @@ PROGRAMS = {
     ),
     "atan2": static(torch.atan2, _edge_pairs),
     "hypot": static(torch.hypot, _edge_pairs),
-    "hypot and atan2 in training": train(lambda x, y: torch.hypot(x, y) + torch.atan2(x, y), _xy),
+    "hypot and atan2 in training": train(
+        lambda x, y: torch.hypot(x, y) + torch.atan2(x, y), two_matrices
+    ),
     "logaddexp": static(lambda x, y: (torch.logaddexp(x, y), torch.logaddexp2(x, y)), _edge_pairs),
     "logaddexp in training": train(
-        lambda x, y: torch.logaddexp(x, y) + torch.logaddexp2(x, y), _xy
+        lambda x, y: torch.logaddexp(x, y) + torch.logaddexp2(x, y), two_matrices
     ),
     "sinc": train(torch.sinc, lambda n: (torch.cat([torch.zeros(1), torch.randn(n)]),)),
     "xlogy": static(lambda x, y: (torch.xlogy(x, y), torch.special.xlog1py(x, y)), _edge_pairs),
     "xlogy with scalars": static(lambda x: (torch.xlogy(0, x), torch.xlogy(x, 2)), _edges),
     "error functions": train(
-        lambda x: (x.erf(), x.erfc(), (x.tanh() * 0.9).erfinv(), torch.special.erfcx(x)), _x
+        lambda x: (x.erf(), x.erfc(), (x.tanh() * 0.9).erfinv(), torch.special.erfcx(x)), matrix
     ),
     "erfinv at the edges": static(torch.erfinv, lambda n: (tensor([-1, 1, 1.5, 0, NAN, 0.999]),)),
     "gamma functions": train(
@@ -194,9 +194,11 @@ PROGRAMS = {
         lambda n: (torch.rand(n, 3) * 5 + 0.1,),
     ),
     "bessel functions": static(
-        lambda x: (torch.special.i0(x), torch.special.i1e(x), torch.special.bessel_j0(x)), _x
+        lambda x: (torch.special.i0(x), torch.special.i1e(x), torch.special.bessel_j0(x)), matrix
     ),
-    "normal distribution": train(lambda x: (torch.special.ndtr(x), torch.special.log_ndtr(x)), _x),
+    "normal distribution": train(
+        lambda x: (torch.special.ndtr(x), torch.special.log_ndtr(x)), matrix
+    ),
     "entropy": static(torch.special.entr, _edges),
     "isfinite and relatives": static(
         lambda x: (x.isnan(), x.isinf(), x.isfinite(), x.isposinf(), x.isneginf(), x.isreal()),
@@ -215,30 +217,31 @@ PROGRAMS = {
         lambda x, y: (x.maximum(y), x.minimum(y), x.fmax(y), x.fmin(y)), _edge_pairs
     ),
     "maximum in training": train(
-        lambda x, y: (x.maximum(y), torch.minimum(x, y.round()), x.fmax(y)), _xy
+        lambda x, y: (x.maximum(y), torch.minimum(x, y.round()), x.fmax(y)), two_matrices
     ),
     "maximum of equal numbers": train(
-        lambda x: (x.maximum(x * 1), x.clamp(min=x), x.relu().maximum(tensor(0.0))), _x
+        lambda x: (x.maximum(x * 1), x.clamp(min=x), x.relu().maximum(tensor(0.0))), matrix
     ),
     "clamp": every(
-        lambda x: (x.clamp(-0.5, 0.5), x.clamp(min=0), x.clamp(max=0.1), x.clamp(0.5, -0.5)), _x
+        lambda x: (x.clamp(-0.5, 0.5), x.clamp(min=0), x.clamp(max=0.1), x.clamp(0.5, -0.5)), matrix
     ),
     "clamp at the edges": static(
         lambda x: (x.clamp(-1, 1), x.clamp(min=-INF), x.clamp(max=NAN), x.clamp_min(2)), _edges
     ),
     "clamp with tensors": train(
-        lambda x, lo: (x.clamp(lo, lo + 1), x.clamp(min=lo), x.clamp(max=lo[0])), _xy
+        lambda x, lo: (x.clamp(lo, lo + 1), x.clamp(min=lo), x.clamp(max=lo[0])), two_matrices
     ),
     "clamp of integers by floats": static(
         lambda x: (x.clamp(-1.5, 2.5), x.clamp(-1, 2), x.clamp(max=0.0)), _ints(-5, 5)
     ),
     "clamp of uint8": static(lambda x: (x.clamp(3, 9), x.clamp(max=4)), _ints(0, 20, torch.uint8)),
-    "clamp without bounds error": static(lambda x: x.clamp(), _x),
+    "clamp without bounds error": static(lambda x: x.clamp(), matrix),
     "where": every(
-        lambda x, y: (torch.where(x > y, x, y), torch.where(x > 0, x, 0.0), x.where(x < 0, -1)), _xy
+        lambda x, y: (torch.where(x > y, x, y), torch.where(x > 0, x, 0.0), x.where(x < 0, -1)),
+        two_matrices,
     ),
     "where with nan in the other branch": train(
-        lambda x: torch.where(x > 0, x.clamp(min=1e-3).sqrt(), x.square()), _x
+        lambda x: torch.where(x > 0, x.clamp(min=1e-3).sqrt(), x.square()), matrix
     ),
     "where of scalars": static(
         lambda x: (
@@ -246,16 +249,17 @@ PROGRAMS = {
             torch.where(x > 0, 1.0, 0),
             torch.where(x > 0, True, False),
         ),
-        _x,
+        matrix,
     ),
     "where broadcasts the condition": dynamic(
-        lambda c, x: torch.where(c[:, None], x, x[0]), lambda n: (torch.arange(n) % 2 == 0, *_x(n))
+        lambda c, x: torch.where(c[:, None], x, x[0]),
+        lambda n: (torch.arange(n) % 2 == 0, *matrix(n)),
     ),
     "lerp": every(
-        lambda x, y: (x.lerp(y, 0.25), x.lerp(y, 0.75), torch.lerp(x, y, y.sigmoid())), _xy
+        lambda x, y: (x.lerp(y, 0.25), x.lerp(y, 0.75), torch.lerp(x, y, y.sigmoid())), two_matrices
     ),
     "addcmul and addcdiv": every(
-        lambda x, y: (x.addcmul(x, y, value=2), x.addcdiv(y, x.abs() + 1, value=-0.5)), _xy
+        lambda x, y: (x.addcmul(x, y, value=2), x.addcdiv(y, x.abs() + 1, value=-0.5)), two_matrices
     ),
     "addcmul of integers": static(
         lambda x, y: x.addcmul(x, y, value=2), _ints(-5, 5, torch.int64, torch.int64)
@@ -277,7 +281,7 @@ PROGRAMS = {
             F.softsign(x),
             F.tanhshrink(x),
         ),
-        _x,
+        matrix,
     ),
     "hard activations": every(
         lambda x: (
@@ -289,7 +293,7 @@ PROGRAMS = {
             F.softshrink(x, 0.3),
             F.threshold(x, 0.1, 20.0),
         ),
-        _x,
+        matrix,
     ),
     "activations at the edges": static(
         lambda x: (
@@ -311,7 +315,7 @@ PROGRAMS = {
         lambda n: (tensor([NAN, 0.0, -0.0, 100.0, -100.0, 1e4, -1e4, 3.0, -3.0, 1e-30]),),
     ),
     "softplus with a threshold": train(
-        lambda x: (F.softplus(x * 10, 2.0, 5.0), F.softplus(x, beta=0.5)), _x
+        lambda x: (F.softplus(x * 10, 2.0, 5.0), F.softplus(x, beta=0.5)), matrix
     ),
     "prelu and glu": train(
         lambda x, w: (F.prelu(x, w), F.glu(torch.cat([x, x * 2], 1))),
@@ -368,7 +372,7 @@ PROGRAMS = {
     "frexp": static(torch.frexp, lambda n: (tensor([0.0, 1.0, -3.0, 1e-3, 1e10]),)),
     "ldexp": static(lambda x, e: torch.ldexp(x, e), lambda n: (torch.randn(3), tensor([0, 3, -2]))),
     "heaviside": static(torch.heaviside, lambda n: (tensor([-1.0, 0.0, 2.0, NAN]), tensor(0.5))),
-    "deg2rad and rad2deg": train(lambda x: (x.deg2rad(), x.rad2deg()), _x),
+    "deg2rad and rad2deg": train(lambda x: (x.deg2rad(), x.rad2deg()), matrix),
     "deg2rad of integers": static(lambda x: (x.deg2rad(), x.rad2deg()), _ints(-180, 180)),
     "functions of integers": static(
         lambda x: (x.exp(), x.sqrt(), x.log1p(), x.expm1(), x.sin(), x.sigmoid(), x.reciprocal()),
@@ -382,8 +386,8 @@ PROGRAMS = {
         lambda x, y: ((x * y + 1).tanh() * x.sigmoid() - y.exp().log1p()).relu().sqrt().sin(),
         lambda n: (torch.rand(n, 3) + 1, torch.rand(n, 3) + 1),
     ),
-    "same expression twice": train(lambda x: (x.exp() + 1, x.exp() * 2, x.exp().sum()), _x),
-    "many results of one": static(lambda x: [x * i for i in range(20)], _x),
+    "same expression twice": train(lambda x: (x.exp() + 1, x.exp() * 2, x.exp().sum()), matrix),
+    "many results of one": static(lambda x: [x * i for i in range(20)], matrix),
     "many inputs": static(lambda *xs: sum(xs), lambda n: tuple(torch.randn(n) for _ in range(30))),
     "horner": train(
         lambda x: (((0.5 * x + 1) * x - 2) * x + 3) * x - 4, lambda n: (torch.randn(n, 2, 2),)

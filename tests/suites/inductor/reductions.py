@@ -8,13 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import tensor
 
-from . import every, static, train
+from . import every, matrix, static, train
 
 INF, NAN = math.inf, math.nan
-
-
-def _x(n):
-    return (torch.randn(n, 3),)
 
 
 def _cube(n):
@@ -63,7 +59,7 @@ PROGRAMS = {
             x.sum(0, dtype=torch.int64),
             x.half().sum(dtype=torch.float32),
         ),
-        _x,
+        matrix,
     ),
     "sums that wrap": static(
         lambda x: (x.sum(), x.sum(dtype=torch.int32), x.sum(0, dtype=torch.int8)),
@@ -119,9 +115,11 @@ PROGRAMS = {
         ),
         _scalar,
     ),
-    "reduction along no axis": static(lambda x: (x.sum([]), x.mean([]), x.amax([]), x.any([])), _x),
-    "axis out of range error": static(lambda x: x.sum(2), _x),
-    "axis twice error": static(lambda x: x.sum((0, -2)), _x),
+    "reduction along no axis": static(
+        lambda x: (x.sum([]), x.mean([]), x.amax([]), x.any([])), matrix
+    ),
+    "axis out of range error": static(lambda x: x.sum(2), matrix),
+    "axis twice error": static(lambda x: x.sum((0, -2)), matrix),
     "means": every(
         lambda x: (x.mean(), x.mean(0), x.mean((-1, 0)), x.mean(1, keepdim=True)), _cube
     ),
@@ -129,7 +127,7 @@ PROGRAMS = {
     "mean of integers in float": static(
         lambda x: (x.mean(dtype=torch.float32), x.mean(0, dtype=torch.float64)), _ints
     ),
-    "mean of float16": static(lambda x: (x.half().mean(), x.bfloat16().mean(1)), _x),
+    "mean of float16": static(lambda x: (x.half().mean(), x.bfloat16().mean(1)), matrix),
     "mean of large float16": static(
         lambda x: (x.mean(), x.sum(), x.mean(0)), lambda n: (torch.full((100, 10), 100.0).half(),)
     ),
@@ -211,9 +209,9 @@ PROGRAMS = {
             x.norm(INF, 0),
             x.norm(-INF, 0),
         ),
-        _x,
+        matrix,
     ),
-    "norm with exponent 0": static(lambda x: (x.norm(0), (x > 0).float().norm(0, 1)), _x),
+    "norm with exponent 0": static(lambda x: (x.norm(0), (x > 0).float().norm(0, 1)), matrix),
     "norm of zeros": train(
         lambda x: (x.norm(), x.norm(dim=1), (x * x).sum()), lambda n: (torch.zeros(n, 2),)
     ),
@@ -231,10 +229,10 @@ PROGRAMS = {
             torch.linalg.matrix_norm(x, 1),
             torch.linalg.norm(x),
         ),
-        _x,
+        matrix,
     ),
     "renorm and normalize": train(
-        lambda x: (x.renorm(2, 0, 1.0), F.normalize(x), F.normalize(x, p=1.0, dim=0)), _x
+        lambda x: (x.renorm(2, 0, 1.0), F.normalize(x), F.normalize(x, p=1.0, dim=0)), matrix
     ),
     "distances": train(
         lambda x, y: (
@@ -245,7 +243,7 @@ PROGRAMS = {
         ),
         lambda n: (torch.randn(n, 3), torch.randn(n, 3)),
     ),
-    "pdist": static(F.pdist, _x),
+    "pdist": static(F.pdist, matrix),
     "logsumexp": every(
         lambda x: (x.logsumexp(0), x.logsumexp((0, 2)), x.logsumexp(-1, True)), _cube
     ),
@@ -268,7 +266,7 @@ PROGRAMS = {
             x.half().softmax(1),
             x.long().softmax(0, dtype=torch.float32),
         ),
-        _x,
+        matrix,
     ),
     "softmax of 0-d and of nothing": static(
         lambda x, y: (x.softmax(0), x.log_softmax(-1), y.softmax(0), y.softmax(1)),
@@ -289,11 +287,11 @@ PROGRAMS = {
     ),
     "cumsum of nothing": static(lambda x: (x.cumsum(0), x.cumprod(1), x.cumsum(1)), _empty),
     "cumsum with nan": static(lambda x: (x.cumsum(1), x.cumprod(1), x.cumsum(0)), _with_nan),
-    "cumprod": train(lambda x: (x.cumprod(0), x.cumprod(-1)), _x),
-    "cummax and cummin": train(lambda x: (x.cummax(0), x.cummin(1), x.cummax(-1).values), _x),
+    "cumprod": train(lambda x: (x.cumprod(0), x.cumprod(-1)), matrix),
+    "cummax and cummin": train(lambda x: (x.cummax(0), x.cummin(1), x.cummax(-1).values), matrix),
     "cummax of ties": static(lambda x: (x.cummax(1), x.cummin(1)), _ties),
     "cummax with nan": static(lambda x: (x.cummax(1), x.cummin(1)), _with_nan),
-    "logcumsumexp": train(lambda x: (x.logcumsumexp(0), x.logcumsumexp(1)), _x),
+    "logcumsumexp": train(lambda x: (x.logcumsumexp(0), x.logcumsumexp(1)), matrix),
     "diff": every(
         lambda x: (x.diff(), x.diff(2), x.diff(dim=0), x.diff(prepend=x[..., :1])), _cube
     ),
@@ -304,9 +302,9 @@ PROGRAMS = {
             torch.trapezoid(x, dx=0.5, dim=0),
             torch.cumulative_trapezoid(x),
         ),
-        _x,
+        matrix,
     ),
-    "sort": every(lambda x: (x.sort(), x.sort(0, True), x.sort(-1, descending=True)), _x),
+    "sort": every(lambda x: (x.sort(), x.sort(0, True), x.sort(-1, descending=True)), matrix),
     "stable sort of ties": static(
         lambda x: (
             x.sort(stable=True),
@@ -330,8 +328,8 @@ PROGRAMS = {
     "topk": every(lambda x: (x.topk(2), x.topk(2, largest=False), x.topk(1, 0), x.topk(3)), _cube),
     "topk of integers": static(lambda x: (x.topk(2)[0], x.int().topk(1, 0)[0], x.topk(0)), _ints),
     "topk with nan": static(lambda x: (x.topk(2)[0], x.topk(2, largest=False)[0]), _with_nan),
-    "topk too large error": static(lambda x: x.topk(4), _x),
-    "kthvalue": train(lambda x: (x.kthvalue(2), x.kthvalue(1, 0, keepdim=True)), _x),
+    "topk too large error": static(lambda x: x.topk(4), matrix),
+    "kthvalue": train(lambda x: (x.kthvalue(2), x.kthvalue(1, 0, keepdim=True)), matrix),
     "median": train(lambda x: (x.median(), x.median(0), x.median(-1, keepdim=True)), _cube),
     "median with nan": static(lambda x: (x.median(), x.median(1)[0], x.nanmedian(1)[0]), _with_nan),
     "quantile": static(
@@ -340,14 +338,14 @@ PROGRAMS = {
             x.quantile(tensor([0.1, 0.9]), 0),
             x.quantile(0.5, 1, interpolation="lower"),
         ),
-        _x,
+        matrix,
     ),
     "quantile with nan": static(
         lambda x: (x.nanquantile(0.5, 1), x[1:2].quantile(0.5, 1)), _with_nan
     ),
     "mode": static(lambda x: (x.mode(1), x.mode(0)), _ties),
     "histc and bincount": static(
-        lambda x: (torch.histc(x, 4, -2, 2), torch.bincount(tensor([1, 1, 3]), minlength=6)), _x
+        lambda x: (torch.histc(x, 4, -2, 2), torch.bincount(tensor([1, 1, 3]), minlength=6)), matrix
     ),
     "bincount with weights": static(
         lambda i, w: (torch.bincount(i), torch.bincount(i, w)),
@@ -363,7 +361,7 @@ PROGRAMS = {
         _ints,
         "capture_dynamic_output_shape_ops",
     ),
-    "cov and corrcoef": train(lambda x: (x.cov(), x.corrcoef(), x.cov(correction=0)), _x),
+    "cov and corrcoef": train(lambda x: (x.cov(), x.corrcoef(), x.cov(correction=0)), matrix),
     "traces and dots": train(
         lambda x, v: (
             x[:3].trace(),
@@ -383,7 +381,7 @@ PROGRAMS = {
         ),
     ),
     "reduction then broadcast": every(
-        lambda x: (x - x.mean(0)) / (x.std(0, correction=0) + 1e-5) + x.sum(), _x
+        lambda x: (x - x.mean(0)) / (x.std(0, correction=0) + 1e-5) + x.sum(), matrix
     ),
     "chain of reductions": train(lambda x: x.sum(-1).amax(-1).mean().exp(), _cube),
     "reduction of an expanded input": static(

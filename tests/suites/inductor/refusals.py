@@ -6,14 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn, tensor
 
-from . import dynamic, static, train
+from . import dynamic, matrix, static, train
 
 _SCALARS = "capture_scalar_outputs"
 _SIZES = "capture_dynamic_output_shape_ops"
-
-
-def _x(n):
-    return (torch.randn(n, 3),)
 
 
 def _ints(*values):
@@ -130,9 +126,9 @@ PROGRAMS = {
         lambda n: (torch.randn(2, 3), tensor([1, -1])),
         _SIZES,
     ),
-    "mask assigned by too few": static(lambda x: _put(x, x > -100, tensor([1.0, 2.0])), _x),
+    "mask assigned by too few": static(lambda x: _put(x, x > -100, tensor([1.0, 2.0])), matrix),
     "masked_scatter of too few": static(
-        lambda x: x.masked_scatter(x > -100, tensor([1.0, 2.0])), _x
+        lambda x: x.masked_scatter(x > -100, tensor([1.0, 2.0])), matrix
     ),
     # losses
     "class out of range": static(
@@ -167,30 +163,30 @@ PROGRAMS = {
     "product of other sizes": dynamic(
         lambda x, y: x @ y, lambda n: (torch.randn(n, 3), torch.randn(n + 5, 3))
     ),
-    "view of another size": dynamic(lambda x: x.view(7, -1), _x),
+    "view of another size": dynamic(lambda x: x.view(7, -1), matrix),
     "cat of other sizes": dynamic(
         lambda x, y: torch.cat([x, y], 1), lambda n: (torch.randn(n, 3), torch.randn(n + 1, 3))
     ),
-    "cat of other ranks": static(lambda x: torch.cat([x, x[0]]), _x),
-    "stack of other sizes": static(lambda x: torch.stack([x, x[1:]]), _x),
-    "negative repeat": static(lambda x: x.repeat(-1, 1), _x),
-    "repeat of too few axes": static(lambda x: x.repeat(2), _x),
-    "flip of one axis twice": static(lambda x: x.flip(0, 0), _x),
-    "squeeze out of range": static(lambda x: x.squeeze(5), _x),
-    "unflatten of another size": static(lambda x: x.unflatten(1, (2, 2)), _x),
-    "step of 0": static(lambda x: (torch.arange(0, 5, 0), x[::0]), _x),
-    "negative size": static(lambda x: torch.zeros(-1) + x[0], _x),
-    "negative steps": static(lambda x: torch.linspace(0, 1, -1) + x[0, 0], _x),
-    "chunks of 0": static(lambda x: x.chunk(0), _x),
-    "topk of a negative number": static(lambda x: x.topk(-1), _x),
-    "kthvalue out of range": static(lambda x: x.kthvalue(4), _x),
-    "quantile above 1": static(lambda x: x.quantile(1.5), _x),
+    "cat of other ranks": static(lambda x: torch.cat([x, x[0]]), matrix),
+    "stack of other sizes": static(lambda x: torch.stack([x, x[1:]]), matrix),
+    "negative repeat": static(lambda x: x.repeat(-1, 1), matrix),
+    "repeat of too few axes": static(lambda x: x.repeat(2), matrix),
+    "flip of one axis twice": static(lambda x: x.flip(0, 0), matrix),
+    "squeeze out of range": static(lambda x: x.squeeze(5), matrix),
+    "unflatten of another size": static(lambda x: x.unflatten(1, (2, 2)), matrix),
+    "step of 0": static(lambda x: (torch.arange(0, 5, 0), x[::0]), matrix),
+    "negative size": static(lambda x: torch.zeros(-1) + x[0], matrix),
+    "negative steps": static(lambda x: torch.linspace(0, 1, -1) + x[0, 0], matrix),
+    "chunks of 0": static(lambda x: x.chunk(0), matrix),
+    "topk of a negative number": static(lambda x: x.topk(-1), matrix),
+    "kthvalue out of range": static(lambda x: x.kthvalue(4), matrix),
+    "quantile above 1": static(lambda x: x.quantile(1.5), matrix),
     "quantile of a tensor above 1": static(
         lambda x, q: x.quantile(q), lambda n: (torch.randn(n), tensor([0.5, 1.5]))
     ),
-    "median along no axis": static(lambda x: x.median(7), _x),
-    "dropout of a probability above 1": static(lambda x: F.dropout(x, 1.5), _x),
-    "softmax out of range": static(lambda x: x.softmax(2), _x),
+    "median along no axis": static(lambda x: x.median(7), matrix),
+    "dropout of a probability above 1": static(lambda x: F.dropout(x, 1.5), matrix),
+    "softmax out of range": static(lambda x: x.softmax(2), matrix),
     "convolution of another dtype": static(
         F.conv1d, lambda n: (torch.randn(1, 3, 5), torch.randn(2, 3, 2).double())
     ),
@@ -202,10 +198,10 @@ PROGRAMS = {
         lambda x, w: F.conv1d(x, w, groups=2),
         lambda n: (torch.randn(1, 3, 5), torch.randn(2, 3, 2)),
     ),
-    "pool with a stride of 0": static(lambda x: F.avg_pool1d(x, 2, 0), _x),
-    "pad of a pool too large": static(lambda x: F.max_pool1d(x, 2, padding=2), _x),
-    "normalised shape of another size": static(lambda x: F.layer_norm(x, (4,)), _x),
-    "groups of a norm that do not divide": static(lambda x: F.group_norm(x, 2), _x),
+    "pool with a stride of 0": static(lambda x: F.avg_pool1d(x, 2, 0), matrix),
+    "pad of a pool too large": static(lambda x: F.max_pool1d(x, 2, padding=2), matrix),
+    "normalised shape of another size": static(lambda x: F.layer_norm(x, (4,)), matrix),
+    "groups of a norm that do not divide": static(lambda x: F.group_norm(x, 2), matrix),
     "linear of another dtype": static(
         F.linear, lambda n: (torch.randn(n, 3), torch.randn(2, 3).half())
     ),
@@ -213,24 +209,24 @@ PROGRAMS = {
         F.scaled_dot_product_attention,
         lambda n: (torch.randn(1, n, 3), torch.randn(1, n, 4), torch.randn(1, n, 3)),
     ),
-    "bits of floats": static(lambda x: x & 1, _x),
-    "shift of floats": static(lambda x: x << tensor(1), _x),
-    "inverse of floats": static(lambda x: ~x, _x),
+    "bits of floats": static(lambda x: x & 1, matrix),
+    "shift of floats": static(lambda x: x << tensor(1), matrix),
+    "inverse of floats": static(lambda x: ~x, matrix),
     "index_add of another dtype": static(
         lambda x, i, v: x.index_add(0, i, v.double()), _rows(0, 1)
     ),
     "scatter of another dtype": static(
         lambda x, i, v: x.scatter(0, i[:, None], v.double()), _rows(0, 1)
     ),
-    "complex compared": static(lambda x: torch.complex(x, x) < 1, _x),
-    "complex rounded": static(lambda x: torch.complex(x, x).floor(), _x),
-    "dot of matrices": static(lambda x: x.dot(x), _x),
-    "cross of two": static(lambda x: torch.linalg.cross(x[:, :2], x[:, :2]), _x),
-    "trace of a vector": static(lambda x: x[0].trace(), _x),
-    "determinant of no square": static(torch.linalg.det, _x),
-    "tril of a vector": static(lambda x: x[0].tril(), _x),
-    "view of another dtype that does not fit": static(lambda x: x.view(torch.float64), _x),
-    "view as complex of three": static(lambda x: torch.view_as_complex(x), _x),
+    "complex compared": static(lambda x: torch.complex(x, x) < 1, matrix),
+    "complex rounded": static(lambda x: torch.complex(x, x).floor(), matrix),
+    "dot of matrices": static(lambda x: x.dot(x), matrix),
+    "cross of two": static(lambda x: torch.linalg.cross(x[:, :2], x[:, :2]), matrix),
+    "trace of a vector": static(lambda x: x[0].trace(), matrix),
+    "determinant of no square": static(torch.linalg.det, matrix),
+    "tril of a vector": static(lambda x: x[0].tril(), matrix),
+    "view of another dtype that does not fit": static(lambda x: x.view(torch.float64), matrix),
+    "view as complex of three": static(lambda x: torch.view_as_complex(x), matrix),
     "variance of integers": static(lambda x: x.var(), _ints(1, 5)),
     "relu of booleans": static(lambda x: (x > 2).relu(), _ints(1, 5)),
     "topk of booleans": static(lambda x: (x > 2).topk(1), _ints(1, 5)),
@@ -244,8 +240,8 @@ PROGRAMS = {
     ),
     "fmod by a number 0": static(lambda x: torch.fmod(x, 0), _ints(1, 2)),
     # values as numbers
-    "item of many": static(lambda x: x.item(), _x),
-    "truth of many": static(lambda x: x * 2 if x > 0 else x, _x),
+    "item of many": static(lambda x: x.item(), matrix),
+    "truth of many": static(lambda x: x * 2 if x > 0 else x, matrix),
     "size from a negative number": static(
         lambda x: torch.zeros(x.min().item()), _ints(-1, 3), _SCALARS
     ),
@@ -253,10 +249,10 @@ PROGRAMS = {
         lambda x: (torch._check(x.max().item() < 3), x * 2)[1], _ints(1, 5), _SCALARS
     ),
     "assertion of a condition": static(
-        lambda x: (torch._assert_async((x > 100).all()), x * 2)[1], _x
+        lambda x: (torch._assert_async((x > 100).all()), x * 2)[1], matrix
     ),
-    "assertion in Python": static(lambda x: _asserted(x), _x),
-    "assertion at one size": dynamic(lambda x: _few_rows(x), _x),
+    "assertion in Python": static(lambda x: _asserted(x), matrix),
+    "assertion at one size": dynamic(lambda x: _few_rows(x), matrix),
     # linear algebra
     "singular solution": static(
         lambda x: torch.linalg.solve(x, x[0]), lambda n: (torch.ones(3, 3),)

@@ -8,14 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import tensor
 
-from . import dynamic, every, static, train
+from . import dynamic, every, matrix, static, train
 
 _SCALARS = "capture_scalar_outputs"
 _SIZES = "capture_dynamic_output_shape_ops"
-
-
-def _x(n):
-    return (torch.randn(n, 3),)
 
 
 def _xs(value):
@@ -143,17 +139,17 @@ PROGRAMS = {
         lambda x, k: (x * k, x + k, x[k], k + 1, x / k), lambda n: (torch.randn(n, 3), tensor(2))
     ),
     "keyword arguments and defaults": static(
-        lambda x, *, scale=2.0, shift=None: x * scale + (0 if shift is None else shift), _x
+        lambda x, *, scale=2.0, shift=None: x * scale + (0 if shift is None else shift), matrix
     ),
     # sizes
     "sizes as results": dynamic(
-        lambda x: (x.shape, x.size(0), x.numel(), x.dim(), len(x), x.shape[0] * 2), _x
+        lambda x: (x.shape, x.size(0), x.numel(), x.dim(), len(x), x.shape[0] * 2), matrix
     ),
     "sizes as numbers": every(
-        lambda x: (x / x.shape[0], x * x.numel(), x.sum() / x.size(-1), x + x.shape[0] // 2), _x
+        lambda x: (x / x.shape[0], x * x.numel(), x.sum() / x.size(-1), x + x.shape[0] // 2), matrix
     ),
     "size as a float": every(
-        lambda x: (x / math.sqrt(x.shape[0]), x * float(x.shape[0]), x * x.shape[0] ** -0.5), _x
+        lambda x: (x / math.sqrt(x.shape[0]), x * float(x.shape[0]), x * x.shape[0] ** -0.5), matrix
     ),
     "size in a tensor": dynamic(
         lambda x: (
@@ -161,19 +157,21 @@ PROGRAMS = {
             torch.tensor([x.shape[0], 3.5]),
             torch.full((2,), x.shape[0]),
         ),
-        _x,
+        matrix,
     ),
-    "size compared": dynamic(_branch_on_size, _x),
-    "size in a loop": every(_halve, _x),
-    "size minus 1": every(lambda x: (x[: x.shape[0] - 1], x[1:], x.new_ones(x.shape[0] - 1)), _x),
+    "size compared": dynamic(_branch_on_size, matrix),
+    "size in a loop": every(_halve, matrix),
+    "size minus 1": every(
+        lambda x: (x[: x.shape[0] - 1], x[1:], x.new_ones(x.shape[0] - 1)), matrix
+    ),
     "twice the size": every(
-        lambda x: (torch.cat([x, x]), x.repeat(2, 1), x.new_zeros(2 * x.shape[0], 3)), _x
+        lambda x: (torch.cat([x, x]), x.repeat(2, 1), x.new_zeros(2 * x.shape[0], 3)), matrix
     ),
     "half the size": every(
-        lambda x: (x[: x.shape[0] // 2], x[x.shape[0] // 2 :], x[: -(-x.shape[0] // 2)]), _x
+        lambda x: (x[: x.shape[0] // 2], x[x.shape[0] // 2 :], x[: -(-x.shape[0] // 2)]), matrix
     ),
     "product of sizes": every(
-        lambda x: x.reshape(x.shape[0] * x.shape[1]).view(x.shape[1], x.shape[0]), _x
+        lambda x: x.reshape(x.shape[0] * x.shape[1]).view(x.shape[1], x.shape[0]), matrix
     ),
     "two equal sizes": every(
         lambda x, y: (x + y, x @ y.t(), torch.cat([x, y])),
@@ -197,7 +195,7 @@ PROGRAMS = {
             torch.arange(x.shape[0]).flip(0),
             torch.linspace(0, 1, x.shape[0]),
         ),
-        _x,
+        matrix,
     ),
     "mask of positions": dynamic(
         lambda x, lengths: x.masked_fill(torch.arange(x.shape[1]) >= lengths[:, None], 0),
@@ -209,36 +207,38 @@ PROGRAMS = {
             .masked_fill(torch.ones(x.shape[0], x.shape[0], dtype=torch.bool).triu(1), -math.inf)
             .softmax(-1)
         ),
-        _x,
+        matrix,
     ),
     "windows": every(
-        lambda x: (x.unfold(0, 2, 1), x[: x.shape[0] // 2 * 2].view(-1, 2, 3).mean(1)), _x
+        lambda x: (x.unfold(0, 2, 1), x[: x.shape[0] // 2 * 2].view(-1, 2, 3).mean(1)), matrix
     ),
     "size 0 and 1 of a dynamic axis": static(
         lambda x, y: (x.sum(), x + 1, x.mean(0), y - y.mean(0), torch.cat([x, y]), x @ y.t()),
         lambda n: (torch.randn(0, 3), torch.randn(1, 3)),
     ),
     "pad to a multiple": dynamic(
-        lambda x: F.pad(x, (0, 0, 0, -x.shape[0] % 4)).view(-1, 4, 3).sum(1), _x
+        lambda x: F.pad(x, (0, 0, 0, -x.shape[0] % 4)).view(-1, 4, 3).sum(1), matrix
     ),
     "interpolation to a size": dynamic(
-        lambda x: F.interpolate(x[None, None], size=(x.shape[0] * 2, 6)), _x
+        lambda x: F.interpolate(x[None, None], size=(x.shape[0] * 2, 6)), matrix
     ),
-    "topk of a share": dynamic(lambda x: x[:, 0].topk(x.shape[0] // 2).values, _x),
-    "split by a size": dynamic(lambda x: x.split(x.shape[0] // 2)[0] + 1, _x),
-    "shape as a tensor": dynamic(lambda x: torch.as_tensor(x.shape).float().prod() + x.sum(), _x),
-    "stride as a number": dynamic(lambda x: (x * x.stride(0), x.t().stride()), _x),
+    "topk of a share": dynamic(lambda x: x[:, 0].topk(x.shape[0] // 2).values, matrix),
+    "split by a size": dynamic(lambda x: x.split(x.shape[0] // 2)[0] + 1, matrix),
+    "shape as a tensor": dynamic(
+        lambda x: torch.as_tensor(x.shape).float().prod() + x.sum(), matrix
+    ),
+    "stride as a number": dynamic(lambda x: (x * x.stride(0), x.t().stride()), matrix),
     # numbers of tensors
-    "item": static(lambda x: (x.sum().item(), x[0, 0].item() * 2), _x),
+    "item": static(lambda x: (x.sum().item(), x[0, 0].item() * 2), matrix),
     "item of integers": dynamic(
         lambda x: (x.max().item(), x.sum().item() + 1, x[0, 1].item() // 2), _ints
     ),
-    "item of a bool": static(lambda x: ((x > 100).any().item(), bool((x == x).all())), _x),
-    "item captured": dynamic(lambda x: x * x.max().item(), _x, _SCALARS),
+    "item of a bool": static(lambda x: ((x > 100).any().item(), bool((x == x).all())), matrix),
+    "item captured": dynamic(lambda x: x * x.max().item(), matrix, _SCALARS),
     "int item captured": dynamic(lambda x: (x + x.max().item(), x.sum().item()), _ints, _SCALARS),
     "tolist": static(lambda x: (x.tolist(), x.sum(1).tolist()), _ints),
     "float and int of a tensor": static(
-        lambda x: (float(x[0, 0]), int(x[0, 1] * 10), bool(x[0, 2] > 0)), _x
+        lambda x: (float(x[0, 0]), int(x[0, 1] * 10), bool(x[0, 2] > 0)), matrix
     ),
     "item as a size": static(lambda x: torch.zeros(int(x.max())) + 1, _ints),
     "item as a size captured": static(
@@ -246,14 +246,16 @@ PROGRAMS = {
     ),
     "item as a bound": static(lambda x: x[: int(x[0, 1])] * 2, _ints),
     "item as an index": static(lambda x: x[int(x[0, 1])], _ints),
-    "branch on data": static(_branch, _x),
-    "loop on data": static(_until, _x),
+    "branch on data": static(_branch, matrix),
+    "loop on data": static(_until, matrix),
     "rows of given lengths": static(_packed, lambda n: (torch.randn(n, 3), [1, 0, 3, 2])),
     "rows of lengths in a tensor": static(
         lambda x, s: _packed(x, s.tolist()), lambda n: (torch.randn(n, 3), tensor([1, 0, 3, 2]))
     ),
-    "assertion on data": static(lambda x: (torch._assert_async((x == x).all()), x * 2)[1], _x),
-    "number made of numbers": static(lambda x: torch.tensor([float(x[0, 0]), 2.0]) * x[:, :2], _x),
+    "assertion on data": static(lambda x: (torch._assert_async((x == x).all()), x * 2)[1], matrix),
+    "number made of numbers": static(
+        lambda x: torch.tensor([float(x[0, 0]), 2.0]) * x[:, :2], matrix
+    ),
     "division by zero of numbers error": static(lambda x, k: x * (1 // k), _xs(0)),
     # results of sizes that depend on data
     "nonzero": dynamic(
@@ -274,19 +276,19 @@ PROGRAMS = {
         _SIZES,
     ),
     "mask then functions": every(
-        lambda x: x[x > 0].exp().sum() + x[x > 0].view(-1, 1).mean(), _x, _SIZES
+        lambda x: x[x > 0].exp().sum() + x[x > 0].view(-1, 1).mean(), matrix, _SIZES
     ),
     "mask then a view": static(
-        lambda x: (y := x[x[:, 0] > 0], y.t(), y.reshape(-1), y[:, 1:], y.sum(0)), _x, _SIZES
+        lambda x: (y := x[x[:, 0] > 0], y.t(), y.reshape(-1), y[:, 1:], y.sum(0)), matrix, _SIZES
     ),
     "mask then a cat": static(
-        lambda x: torch.cat([x[x[:, 0] > 0], x, x[x[:, 0] <= 0]]), _x, _SIZES
+        lambda x: torch.cat([x[x[:, 0] > 0], x, x[x[:, 0] <= 0]]), matrix, _SIZES
     ),
-    "mask then a product": static(lambda x: x[x[:, 0] > 0] @ x.t(), _x, _SIZES),
+    "mask then a product": static(lambda x: x[x[:, 0] > 0] @ x.t(), matrix, _SIZES),
     "mask then a write": static(
-        lambda x: x.index_put((torch.where(x[:, 0] > 0)[0],), tensor(0.0)), _x, _SIZES
+        lambda x: x.index_put((torch.where(x[:, 0] > 0)[0],), tensor(0.0)), matrix, _SIZES
     ),
-    "mask in training": train(lambda x: x[x > 0] ** 2, _x, _SIZES),
+    "mask in training": train(lambda x: x[x > 0] ** 2, matrix, _SIZES),
     "unique of integers": static(
         lambda x: (x.unique(), x.unique().numel(), torch.unique(x, return_counts=True)),
         _ints,
@@ -310,11 +312,11 @@ PROGRAMS = {
         _SIZES,
     ),
     "two masks": static(
-        lambda x: (x[x > 0].sum() - x[x < 0].sum(), torch.cat([x[x > 0], x[x < 0]])), _x, _SIZES
+        lambda x: (x[x > 0].sum() - x[x < 0].sum(), torch.cat([x[x > 0], x[x < 0]])), matrix, _SIZES
     ),
     "rows removed": static(lambda x: x[~(x == 0).any(1)], _ints, _SIZES),
     "nms by hand": static(
-        lambda x: x[x[:, 0].argsort(descending=True)][x[:, 1] > 0][:2], _x, _SIZES
+        lambda x: x[x[:, 0].argsort(descending=True)][x[:, 1] > 0][:2], matrix, _SIZES
     ),
     "full by data": static(lambda x: torch.full((2, 2), x.max().item()), _ints, _SCALARS),
     "arange by data": static(lambda x: torch.arange(x.max().item()), _ints, _SCALARS),
@@ -361,7 +363,7 @@ PROGRAMS = {
             torch.cat([x[:0], x]),
             x[2:2].amax(1),
         ),
-        _x,
+        matrix,
     ),
     "empty indices": static(
         lambda x, i: (x[i], x.index_select(0, i), x.index_add(0, i, x[:0])),
@@ -374,6 +376,6 @@ PROGRAMS = {
             torch.arange(3, 3),
             x.new_zeros(3, 0).sum(1),
         ),
-        _x,
+        matrix,
     ),
 }

@@ -6,17 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import tensor
 
-from . import dynamic, every, static, train
+from . import cube, dynamic, every, matrix, static, train, two_matrices
 
 aten = torch.ops.aten
-
-
-def _x(n):
-    return (torch.randn(n, 3),)
-
-
-def _cube(n):
-    return (torch.randn(n, 3, 4),)
 
 
 def _image(n):
@@ -27,19 +19,13 @@ def _transposed(n):
     return (torch.randn(3, n).t(),)
 
 
-def _xy(n):
-    return torch.randn(n, 3), torch.randn(n, 3)
-
-
 PROGRAMS = {
-    "views": every(
-        lambda x: (x.view(-1), x.view(3, -1), x.view(-1, 2, 6), x.reshape(-1, 1)), _cube
-    ),
+    "views": every(lambda x: (x.view(-1), x.view(3, -1), x.view(-1, 2, 6), x.reshape(-1, 1)), cube),
     "view of a transposed input error": static(lambda x: x.view(-1), _transposed),
     "reshape of a transposed input": every(
         lambda x: (x.reshape(-1), x.reshape(3, -1), x.flatten()), _transposed
     ),
-    "view with a wrong size error": static(lambda x: x.view(5, -1), _x),
+    "view with a wrong size error": static(lambda x: x.view(5, -1), matrix),
     "view as another dtype": static(
         lambda x: (
             x.view(torch.int32),
@@ -47,14 +33,14 @@ PROGRAMS = {
             x.view(torch.float16),
             x.int().view(torch.float32),
         ),
-        _cube,
+        cube,
     ),
     "view of bits": static(
         lambda x: (
             x.view(torch.int32) >> 23,
             (x.view(torch.int32) & 0x7FFFFFFF).view(torch.float32),
         ),
-        _x,
+        matrix,
     ),
     "view as a longer dtype": static(
         lambda x: (x.view(torch.int64), x.view(torch.float64)), lambda n: (torch.randn(n, 4),)
@@ -67,32 +53,32 @@ PROGRAMS = {
         ),
     ),
     "flatten": every(
-        lambda x: (x.flatten(), x.flatten(1), x.flatten(0, 1), x.flatten(-2), x.ravel()), _cube
+        lambda x: (x.flatten(), x.flatten(1), x.flatten(0, 1), x.flatten(-2), x.ravel()), cube
     ),
     "flatten of 0-d": train(
         lambda x: (x.flatten(), x.reshape(1, 1), x.view(1), x.ravel(), x.expand(2, 2)),
         lambda n: (tensor(3.0),),
     ),
-    "unflatten": every(lambda x: (x.unflatten(-1, (2, 2)), x.unflatten(1, (3, 1, -1))), _cube),
+    "unflatten": every(lambda x: (x.unflatten(-1, (2, 2)), x.unflatten(1, (3, 1, -1))), cube),
     "squeeze": every(
         lambda x: (x.squeeze(), x.squeeze(0), x.squeeze(-1), x.squeeze((0, 2)), x.squeeze(1)),
         lambda n: (torch.randn(1, n, 1, 3),),
     ),
     "unsqueeze": every(
-        lambda x: (x.unsqueeze(0), x.unsqueeze(-1), x.unsqueeze(-3), x[:, None, :, None]), _x
+        lambda x: (x.unsqueeze(0), x.unsqueeze(-1), x.unsqueeze(-3), x[:, None, :, None]), matrix
     ),
-    "unsqueeze out of range error": static(lambda x: x.unsqueeze(3), _x),
+    "unsqueeze out of range error": static(lambda x: x.unsqueeze(3), matrix),
     "permute": every(
         lambda x: (
             x.permute(2, 0, 1),
             x.permute(-1, -2, -3),
             x.permute((0, 2, 1)).permute(2, 1, 0),
         ),
-        _cube,
+        cube,
     ),
-    "permute with one axis twice error": static(lambda x: x.permute(0, 0, 1), _cube),
+    "permute with one axis twice error": static(lambda x: x.permute(0, 0, 1), cube),
     "transpose": every(
-        lambda x: (x.transpose(0, 2), x.mT, x.swapaxes(-1, 0), x.transpose(1, 1)), _cube
+        lambda x: (x.transpose(0, 2), x.mT, x.swapaxes(-1, 0), x.transpose(1, 1)), cube
     ),
     "T of few dimensions": static(
         lambda x, y, z: (x.t(), y.t(), z.t(), z.T),
@@ -103,7 +89,7 @@ PROGRAMS = {
         ),
     ),
     "movedim": every(
-        lambda x: (x.movedim(0, -1), x.movedim((0, 1), (2, 0)), torch.moveaxis(x, 2, 0)), _cube
+        lambda x: (x.movedim(0, -1), x.movedim((0, 1), (2, 0)), torch.moveaxis(x, 2, 0)), cube
     ),
     "expand": every(
         lambda x: (
@@ -123,7 +109,7 @@ PROGRAMS = {
     ),
     "repeat": every(
         lambda x: (x.repeat(2, 1), x.repeat(2, 3, 1), x.tile(2), x.tile((1, 2, 2)), x.repeat(0, 1)),
-        _x,
+        matrix,
     ),
     "repeat_interleave": every(
         lambda x: (
@@ -131,29 +117,29 @@ PROGRAMS = {
             x.repeat_interleave(3, 0),
             x.repeat_interleave(2, dim=-1),
         ),
-        _x,
+        matrix,
     ),
     "repeat_interleave by a tensor": static(
         lambda x: (
             x.repeat_interleave(tensor([1, 0, 2]), 1),
             torch.repeat_interleave(tensor([2, 1])),
         ),
-        _x,
+        matrix,
         "capture_dynamic_output_shape_ops",
     ),
-    "flip": every(lambda x: (x.flip(0), x.flip(0, 2), x.flip(-1), x.fliplr(), x.flipud()), _cube),
+    "flip": every(lambda x: (x.flip(0), x.flip(0, 2), x.flip(-1), x.fliplr(), x.flipud()), cube),
     "flip of nothing and of 0-d": static(
         lambda x, y: (x.flip(0), y.flip(()), y.flip(0)), lambda n: (torch.randn(0, 3), tensor(1.0))
     ),
     "roll": every(
         lambda x: (x.roll(1), x.roll(-1, 0), x.roll((1, 2), (0, -1)), x.roll(100, 1), x.roll(0)),
-        _cube,
+        cube,
     ),
     "rot90": every(
-        lambda x: (x.rot90(), x.rot90(2), x.rot90(-1, (1, 2)), x.rot90(5, (0, 2))), _cube
+        lambda x: (x.rot90(), x.rot90(2), x.rot90(-1, (1, 2)), x.rot90(5, (0, 2))), cube
     ),
-    "unfold": every(lambda x: (x.unfold(1, 2, 1), x.unfold(-1, 3, 1), x.unfold(0, 2, 2)), _cube),
-    "unfold past the end error": static(lambda x: x.unfold(1, 5, 1), _x),
+    "unfold": every(lambda x: (x.unfold(1, 2, 1), x.unfold(-1, 3, 1), x.unfold(0, 2, 2)), cube),
+    "unfold past the end error": static(lambda x: x.unfold(1, 5, 1), matrix),
     "as_strided": train(
         lambda x: (
             x.as_strided((2, 2), (1, 2)),
@@ -161,20 +147,22 @@ PROGRAMS = {
             x.as_strided((3, 2), (0, 1)),
             x.as_strided((2, 3), (1, 1)),
         ),
-        _x,
+        matrix,
     ),
-    "as_strided of a view": static(lambda x: x[1:].as_strided((2, 2), (3, 1)), _x),
+    "as_strided of a view": static(lambda x: x[1:].as_strided((2, 2), (3, 1)), matrix),
     "as_strided of an input with an offset": static(
         lambda x: x.as_strided((2,), (1,)), lambda n: (torch.randn(10)[3:],)
     ),
-    "as_strided outside of the memory error": static(lambda x: x.as_strided((9, 9), (9, 1)), _x),
+    "as_strided outside of the memory error": static(
+        lambda x: x.as_strided((9, 9), (9, 1)), matrix
+    ),
     "as_strided_scatter": static(
-        lambda x: x.as_strided_scatter(torch.zeros(2, 2), (2, 2), (3, 2)), _x
+        lambda x: x.as_strided_scatter(torch.zeros(2, 2), (2, 2), (3, 2)), matrix
     ),
     "diagonal": every(
-        lambda x: (x.diagonal(), x.diagonal(1), x.diagonal(-1, 1, 2), x.diagonal(0, 2, 0)), _cube
+        lambda x: (x.diagonal(), x.diagonal(1), x.diagonal(-1, 1, 2), x.diagonal(0, 2, 0)), cube
     ),
-    "diagonal past the end": static(lambda x: (x.diagonal(3), x.diagonal(-9)), _x),
+    "diagonal past the end": static(lambda x: (x.diagonal(3), x.diagonal(-9)), matrix),
     "diag and diag_embed": train(
         lambda x: (
             x.diag(),
@@ -184,7 +172,7 @@ PROGRAMS = {
             torch.diag_embed(x, -1, 0, 2),
             x[0].diagflat(),
         ),
-        _x,
+        matrix,
     ),
     "cat": every(
         lambda x, y: (
@@ -193,7 +181,7 @@ PROGRAMS = {
             torch.cat([x], -1),
             torch.cat([x[:0], y]),
         ),
-        _xy,
+        two_matrices,
     ),
     "cat of mixed dtypes": static(
         lambda x, y: (
@@ -201,15 +189,17 @@ PROGRAMS = {
             torch.cat([x.int(), y > 0]),
             torch.cat([x.double(), y.long()]),
         ),
-        _xy,
+        two_matrices,
     ),
-    "cat with an old empty tensor": static(lambda x, y: torch.cat([x, torch.empty(0), y]), _xy),
-    "cat of nothing error": static(lambda x: torch.cat([]), _x),
-    "cat of different shapes error": static(lambda x, y: torch.cat([x, y[:, :2]]), _xy),
+    "cat with an old empty tensor": static(
+        lambda x, y: torch.cat([x, torch.empty(0), y]), two_matrices
+    ),
+    "cat of nothing error": static(lambda x: torch.cat([]), matrix),
+    "cat of different shapes error": static(lambda x, y: torch.cat([x, y[:, :2]]), two_matrices),
     "cat of 30": train(
         lambda *xs: torch.cat(xs, 1), lambda n: tuple(torch.randn(n, i % 3) for i in range(30))
     ),
-    "cat and slice back": every(lambda x, y: torch.cat([x * 2, y], 1)[:, 1:4] + 1, _xy),
+    "cat and slice back": every(lambda x, y: torch.cat([x * 2, y], 1)[:, 1:4] + 1, two_matrices),
     "stacks": every(
         lambda x, y: (
             torch.stack([x, y]),
@@ -219,20 +209,20 @@ PROGRAMS = {
             torch.dstack([x, y]),
             torch.column_stack([x[:, 0], y]),
         ),
-        _xy,
+        two_matrices,
     ),
     "stack of 0-d": train(
-        lambda x: (torch.stack([x[0, 0], x[1, 1]]), torch.hstack([x[0, 0], x[0, 1]])), _x
+        lambda x: (torch.stack([x[0, 0], x[1, 1]]), torch.hstack([x[0, 0], x[0, 1]])), matrix
     ),
-    "stack of different shapes error": static(lambda x, y: torch.stack([x, y[:2]]), _xy),
+    "stack of different shapes error": static(lambda x, y: torch.stack([x, y[:2]]), two_matrices),
     "split": every(
-        lambda x: (x.split(2), x.split((1, 2), 1), x.split(3, -1), x.tensor_split(2)), _cube
+        lambda x: (x.split(2), x.split((1, 2), 1), x.split(3, -1), x.tensor_split(2)), cube
     ),
     "split of nothing": static(
         lambda x: (x.split(2), x.chunk(3), x.tensor_split(2)), lambda n: (torch.randn(0, 3),)
     ),
-    "split with a wrong sum error": static(lambda x: x.split((1, 1), 1), _x),
-    "chunk": every(lambda x: (x.chunk(2), x.chunk(2, 1), x.chunk(3, -1), x.chunk(1)), _cube),
+    "split with a wrong sum error": static(lambda x: x.split((1, 1), 1), matrix),
+    "chunk": every(lambda x: (x.chunk(2), x.chunk(2, 1), x.chunk(3, -1), x.chunk(1)), cube),
     "tensor_split": static(
         lambda x: (
             x.tensor_split(3),
@@ -241,10 +231,10 @@ PROGRAMS = {
             x.hsplit(3),
             x.vsplit(2),
         ),
-        _x,
+        matrix,
     ),
-    "unbind": every(lambda x: (x.unbind(1), *x.unbind(-1)), _cube),
-    "unpacked rows": train(lambda x: [row * i for i, row in enumerate(x)], _x),
+    "unbind": every(lambda x: (x.unbind(1), *x.unbind(-1)), cube),
+    "unpacked rows": train(lambda x: [row * i for i, row in enumerate(x)], matrix),
     "pads": every(
         lambda x: (
             F.pad(x, (1, 2)),
@@ -252,7 +242,7 @@ PROGRAMS = {
             F.pad(x, (-1, -1)),
             F.pad(x, (-1, 2, 1, -1)),
         ),
-        _cube,
+        cube,
     ),
     "pads of integers and booleans": static(
         lambda x: (
@@ -260,7 +250,7 @@ PROGRAMS = {
             F.pad(x > 0, (1, 0), value=True),
             F.pad(x.to(torch.int8), (0, 1)),
         ),
-        _x,
+        matrix,
     ),
     "pads with modes": train(
         lambda x: [F.pad(x, (1, 2, 2, 1), mode=m) for m in ("reflect", "replicate", "circular")],
@@ -275,9 +265,10 @@ PROGRAMS = {
     ),
     "pad by too much error": static(lambda x: F.pad(x, (4, 4, 0, 0), mode="reflect"), _image),
     "pad with nan": static(
-        lambda x: (F.pad(x, (1, 0), value=float("nan")), F.pad(x, (1, 0), value=-float("inf"))), _x
+        lambda x: (F.pad(x, (1, 0), value=float("nan")), F.pad(x, (1, 0), value=-float("inf"))),
+        matrix,
     ),
-    "pad to a negative size error": static(lambda x: F.pad(x, (-2, -2)), _x),
+    "pad to a negative size error": static(lambda x: F.pad(x, (-2, -2)), matrix),
     "pad of nothing": static(
         lambda x: (F.pad(x, (1, 1)), F.pad(x, (0, 0, 2, 0))), lambda n: (torch.randn(0, 3),)
     ),
@@ -384,9 +375,9 @@ PROGRAMS = {
             torch.arange(0),
             torch.linspace(3, 3, 1),
         ),
-        _x,
+        matrix,
     ),
-    "arange with wrong bounds error": static(lambda x: torch.arange(5, 0), _x),
+    "arange with wrong bounds error": static(lambda x: torch.arange(5, 0), matrix),
     "eye and full": dynamic(
         lambda x: (
             torch.eye(x.shape[0]),
@@ -398,14 +389,14 @@ PROGRAMS = {
             torch.empty(x.shape).fill_(2),
             torch.tensor([x.shape[0], 2]),
         ),
-        _x,
+        matrix,
     ),
     "full_like truncates": static(
         lambda x: (torch.full_like(x, 7.9), x + torch.full_like(x, 1.5)),
         lambda n: (torch.arange(n),),
     ),
     "tensor of tensors": static(
-        lambda x: torch.tensor([[1, 2], [3, 4]]) + torch.tensor(1.5) + x[0, 0], _x
+        lambda x: torch.tensor([[1, 2], [3, 4]]) + torch.tensor(1.5) + x[0, 0], matrix
     ),
     "vander and block_diag": static(
         lambda x: (
@@ -413,7 +404,7 @@ PROGRAMS = {
             torch.block_diag(x, x[:1]),
             torch.tril(x.vander() if x.dim() == 1 else x),
         ),
-        _x,
+        matrix,
     ),
     "kron": train(torch.kron, lambda n: (torch.randn(n, 2), torch.randn(2, 3))),
     "tensordot": every(
@@ -464,7 +455,7 @@ PROGRAMS = {
     "matmul of large integers": static(
         lambda x: x @ x, lambda n: (tensor([[2**31 + 1, 3], [5, -(2**31) - 7]]),)
     ),
-    "matmul shape error": static(lambda x, y: x @ y, _xy),
+    "matmul shape error": static(lambda x, y: x @ y, two_matrices),
     "addmm": every(
         lambda c, x, y: (
             torch.addmm(c, x, y),
@@ -491,10 +482,10 @@ PROGRAMS = {
         lambda n: (torch.randn(n, 3), torch.randn(3, n)),
     ),
     "matmul of transposed operands": every(
-        lambda x, y: (x.t() @ y, y.t() @ x, x @ y.t(), (x.t() @ y).t()), _xy
+        lambda x, y: (x.t() @ y, y.t() @ x, x @ y.t(), (x.t() @ y).t()), two_matrices
     ),
-    "cross": train(lambda x, y: (torch.cross(x, y, 1), torch.linalg.cross(x, y[:1])), _xy),
-    "resize by aten": static(lambda x: (aten.resize(x, (2, 3)), aten.resize(x, (3, 2))), _x),
+    "cross": train(lambda x, y: (torch.cross(x, y, 1), torch.linalg.cross(x, y[:1])), two_matrices),
+    "resize by aten": static(lambda x: (aten.resize(x, (2, 3)), aten.resize(x, (3, 2))), matrix),
     "atleast": static(
         lambda x, y: (torch.atleast_1d(x), torch.atleast_2d(x), torch.atleast_3d(x, y)),
         lambda n: (tensor(1.0), torch.randn(n)),

@@ -219,7 +219,7 @@ class CallSource:
             lines.append(f"    {names} = out.to_dlpacks(take)")
         for number, check in enumerate(self.compiled.checks):
             self.values[f"check{number}"] = check
-            lines.append(f"    if not check{number}.holds(f{check.fetch}):")
+            lines.append(f"    if not check{number}.is_satisfied(f{check.fetch}):")
             lines.append(f"        raise RuntimeError(check{number}.message)")
         returned = self._returned_outputs() if self.resizable else set()
         for index, fetch in enumerate(fetches):

@@ -47,7 +47,7 @@ def find_violation(
         results = _compute_results(compiled, args, make, {name})
         if results is None:
             return None  # report the error of the graph instead
-        if not assertion.holds(results[name]):
+        if not assertion.is_satisfied(results[name]):
             return RuntimeError(assertion.message)
     if not compiled.data_checks:
         return None
